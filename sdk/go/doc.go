@@ -1,7 +1,7 @@
 // Package skydock is for writing a cloud provider for Skydock in Go.
 //
-// A provider is a type that implements [Plugin] and the capabilities of its cloud: [Instances], [LoadBalancers], [Routes],
-// [Zones], [Maintenance], and [Volumes] with what belongs to them. A capability is served by a call of its package, and the host uses only what is served:
+// A provider is a type that implements [Plugin] and the capabilities of its cloud, for example [Instances] and
+// [LoadBalancers]. A capability is served by a call of its package, and the host uses only what is served:
 //
 //	func init() {
 //		cloud := &metal{}

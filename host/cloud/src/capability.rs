@@ -1,4 +1,4 @@
-//! Capabilities: the groups of functions of which a provider has some.
+//! Capabilities: what a provider can do.
 
 mod call_kind;
 

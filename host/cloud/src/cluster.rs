@@ -39,7 +39,7 @@ impl ObjectName {
         }
     }
 
-    /// Returns the name of a service.
+    /// Returns the name of a Service.
     #[must_use]
     pub fn service(service: &Service) -> Self {
         let Service {
@@ -207,9 +207,7 @@ pub trait Cluster: Send + Sync {
 
     /// Returns the objects of the cluster that have this name, in lower case and without a dot at
     /// its end.
-    fn named(&self, _name: &str) -> Vec<Holder> {
-        Vec::new()
-    }
+    fn named(&self, name: &str) -> Vec<Holder>;
 
     /// Publishes an event. Events that exceed the rate limit may be dropped.
     fn publish(&self, event: ObjectEvent);

@@ -1,4 +1,4 @@
-//! Errors of a cloud.
+//! Errors of a cloud, by which controllers decide whether and when to retry.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The objects that controllers and clouds exchange: nodes, Services, instances, load balancers and
-//! routes.
+//! What controllers and clouds exchange: nodes, Services, instances, routes, load balancers.
 //!
 //! What providers are to see of an object is a field here. `objects/convert` of
 //! `skydock-controller-base` fills it, from a Node as `objects/kinds/protobuf.rs` has decoded it,

@@ -1,4 +1,4 @@
-//! The trait of cloud providers: the interface between controllers and clouds.
+//! The interface between controllers and clouds: the trait `CloudProvider`.
 
 mod info;
 
@@ -45,7 +45,7 @@ macro_rules! provider {
 
             /// Returns what identifies the build of the provider and its configuration, in each
             /// process: with another one, equal questions may have other answers.
-            fn build(&self) -> String {
+            fn revision(&self) -> String {
                 String::new()
             }
 

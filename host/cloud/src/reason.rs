@@ -54,6 +54,8 @@ reasons! {
     /// The cloud does not confirm a request for the serving certificate of a kubelet, or a kubelet
     /// does not create such requests. Ours.
     SERVING_CERTIFICATE_NOT_APPROVED = "ServingCertificateNotApproved";
+    /// The cloud does not say where the volume of a PersistentVolume can be used. Ours.
+    VOLUME_NOT_LABELED = "VolumeNotLabeled";
     /// An operation in the cloud has been in progress for a long time. Ours.
     STILL_IN_PROGRESS = "StillInProgress";
     /// A load balancer is being created or updated.

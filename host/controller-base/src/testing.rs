@@ -14,8 +14,9 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::json;
 use skydock_cloud::{
-    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node,
-    NodeFields, NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service, Zone,
+    Answers, Capability, CloudError, CloudProvider, CsiDriver, Instance, LoadBalancerStatus,
+    NewRoute, Node, NodeFields, NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service,
+    StorageError, Volume, VolumeId, Zone,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -104,6 +105,9 @@ pub struct FakeCloud {
     pub locate_whole: Mutex<Option<CloudError>>,
     /// Nodes that make each `locate` call fail.
     pub locate_breaks: Mutex<Vec<String>>,
+    /// The CSI driver whose controller part it is.
+    pub driver: Mutex<Option<CsiDriver>>,
+    pub volumes: Mutex<HashMap<String, Result<Volume, StorageError>>>,
     /// Maximum number of nodes in a call; if 0, three.
     pub max_batch: Mutex<usize>,
     /// Nodes that make each call fail that contains them: after which time, and with which error.
@@ -216,6 +220,7 @@ impl CloudProvider for FakeCloud {
         Arc::new(ProviderInfo {
             capabilities: reported.unwrap_or_else(|| info.capabilities.clone()),
             max_batch,
+            driver: self.driver.lock().unwrap().clone(),
             ..info
         })
     }
@@ -341,6 +346,28 @@ impl CloudProvider for FakeCloud {
     async fn maintain(&self) -> Result<Duration, CloudError> {
         self.record("maintain".to_owned());
         next(&self.maintain).unwrap_or(Ok(Duration::from_secs(3600)))
+    }
+
+    async fn get_volumes(
+        &self,
+        ids: &[VolumeId],
+    ) -> Result<Answers<Volume, StorageError>, CloudError> {
+        let listed: Vec<_> = ids.iter().map(|id| id.0.as_str()).collect();
+        self.record(format!("volumes {}", listed.join(",")));
+        if let Some(error) = self.whole.lock().unwrap().clone() {
+            return Err(error);
+        }
+
+        let volumes = self.volumes.lock().unwrap();
+        let unknown = || {
+            Err(StorageError::Cloud(CloudError::NotFound(
+                "no such volume".into(),
+            )))
+        };
+        Ok(ids
+            .iter()
+            .map(|id| volumes.get(&id.0).cloned().unwrap_or_else(unknown))
+            .collect())
     }
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {

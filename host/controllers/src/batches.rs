@@ -8,6 +8,8 @@
 //! [`ask_all`] calls [`Ask::ask`] for each batch, and then, before it returns, [`Ask::handle`] of
 //! the same [`Ask`] with the answers, or with the error of elements that are not retried.
 
+pub(crate) mod asked;
+
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
     time::Duration,
@@ -296,7 +298,9 @@ impl<A: Ask> Query<'_, A> {
             // one may be split.
             tokio::task::yield_now().await;
             // The semaphore is never closed.
-            let permit = lane.acquire().await.ok();
+            let Ok(permit) = lane.acquire().await else {
+                return self.not_asked(batch).await;
+            };
 
             // Other calls may have failed while this one waited.
             if let Some(error) = split.filter(|_| self.lanes.cloud_unavailable()) {
@@ -309,14 +313,7 @@ impl<A: Ask> Query<'_, A> {
             drop(permit);
 
             match answer {
-                None => {
-                    self.hand_out(batch, |element| Answered {
-                        item: element.item,
-                        result: None,
-                        batch_limit: element.before,
-                    })
-                    .await;
-                }
+                None => self.not_asked(batch).await,
                 Some(Ok(answers)) => self.answered(batch, answers).await,
                 Some(Err(error)) => {
                     let failure = Failure {
@@ -419,6 +416,16 @@ impl<A: Ask> Query<'_, A> {
         self.hand_out(batch, |element| Answered {
             item: element.item,
             result: Some(Err(error.clone())),
+            batch_limit: element.before,
+        })
+        .await;
+    }
+
+    /// Hands out that a batch was not queried.
+    async fn not_asked(&self, batch: Vec<Element<A::Item>>) {
+        self.hand_out(batch, |element| Answered {
+            item: element.item,
+            result: None,
             batch_limit: element.before,
         })
         .await;

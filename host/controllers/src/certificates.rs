@@ -4,7 +4,6 @@
 //! Requests are never denied: one that is not approved waits, and Kubernetes deletes it after a
 //! day. Upstream has no such controller, so it runs only if `--controllers` names it.
 
-mod asked;
 pub(crate) mod metrics;
 mod pending;
 mod pkcs10;
@@ -42,7 +41,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    asked::Asked,
     metrics::CertificateMetrics,
     pending::Pending,
     plan::{Claim, Flaw, Wait},
@@ -51,7 +49,7 @@ use self::{
 };
 use crate::{
     ClientName,
-    batches::{BatchLimit, Lanes, ask_all},
+    batches::{BatchLimit, Lanes, ask_all, asked::Asked},
     pause::Pause,
 };
 
@@ -100,12 +98,12 @@ pub(crate) struct CertificateController {
     /// Nodes that are not asked about in batches of any size.
     batch_limits: Mutex<HashMap<String, BatchLimit>>,
     /// What was said about requests, by UID.
-    told: Mutex<HashSet<(String, Said)>>,
+    reported: Mutex<HashSet<(String, Reported)>>,
 }
 
-/// The kind of what was said about a request.
+/// What was reported about a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Said {
+enum Reported {
     Never(Discriminant<Flaw>),
     Waits(Discriminant<Wait>),
     Approved,
@@ -159,7 +157,7 @@ impl CertificateController {
             lanes: Lanes::new(WORKERS),
             pause: Pause::default(),
             batch_limits: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
@@ -309,7 +307,7 @@ impl CertificateController {
         patch::<CertificateSigningRequest>(&self.client, &target, &Patch::Merge(body)).await?;
 
         self.metrics.approved.inc();
-        if self.is_new(request, Said::Approved) {
+        if self.is_new(request, Reported::Approved) {
             let message = format!(
                 "CertificateSigningRequest {} is approved: the cloud confirms its names and addresses",
                 request.name()
@@ -321,14 +319,14 @@ impl CertificateController {
     }
 
     fn tell_flaw(&self, node: &str, request: &RequestEntry, flaw: &Flaw) {
-        if self.is_new(request, Said::Never(discriminant(flaw))) {
+        if self.is_new(request, Reported::Never(discriminant(flaw))) {
             let node = self.context.nodes.get(node);
             self.warn(node.as_ref(), request, flaw);
         }
     }
 
     fn tell_wait(&self, node: Option<&NodeEntry>, request: &RequestEntry, wait: &Wait) {
-        if !wait.is_usual() && self.is_new(request, Said::Waits(discriminant(wait))) {
+        if !wait.is_usual() && self.is_new(request, Reported::Waits(discriminant(wait))) {
             self.warn(node, request, wait);
         }
     }
@@ -344,12 +342,13 @@ impl CertificateController {
         }
     }
 
-    /// Returns true the first time that this is said about a request.
-    fn is_new(&self, request: &RequestEntry, said: Said) -> bool {
-        self.told.lock().insert((request.uid().to_owned(), said))
+    /// Returns true the first time that this is reported about a request.
+    fn is_new(&self, request: &RequestEntry, what: Reported) -> bool {
+        let reported = (request.uid().to_owned(), what);
+        self.reported.lock().insert(reported)
     }
 
-    /// Forgets what was said about requests that do not wait.
+    /// Forgets what was reported about requests that do not wait.
     fn forget_decided(&self) {
         let waiting = self.requests.list();
         let waiting: HashSet<&str> = waiting
@@ -357,7 +356,7 @@ impl CertificateController {
             .filter(|entry| entry.view.is_some())
             .map(|entry| entry.uid())
             .collect();
-        self.told
+        self.reported
             .lock()
             .retain(|(uid, _)| waiting.contains(uid.as_str()));
     }

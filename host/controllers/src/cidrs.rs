@@ -1,4 +1,4 @@
-//! Address ranges of a cluster's Pods.
+//! Address ranges of a cluster's Pods (`--cluster-cidr`).
 
 use std::net::IpAddr;
 

@@ -7,6 +7,12 @@
 //! where tests hold them against upstream's, statement by statement.
 //!
 //! [`run()`] starts all controllers.
+//!
+//! A controller is a module here, or a crate, with its `CONTROLLER` (a [`Descriptor`]), a type that
+//! is a [`Runner`](skydock_controller_base::controller::context::Runner), and an entry in
+//! `CONSTRUCTORS`. If it needs them, it has a `plan` and `metrics`, options in `manager/options.rs`,
+//! whose flags begin in `host/manager/src/cli.rs`, and permissions in the roles in `deploy/`.
+//! `maintenance.rs` is the smallest one.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +26,7 @@ mod manager;
 pub mod node;
 mod pause;
 pub mod route;
+mod volume_labels;
 
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use manager::dry_run::dry_run_provider;
@@ -36,3 +43,144 @@ pub use skydock_controller_base::objects::{
     address_holders::is_of_one_node, constants, convert::node as node_for_provider,
 };
 pub use skydock_service_controller as service;
+
+use std::{sync::Arc, time::Duration};
+
+use skydock_service_controller::ServiceController;
+
+use crate::{
+    certificates::CertificateController, ipam::IpamController, lifecycle::LifecycleController,
+    maintenance::MaintenanceController, manager::constructor::Constructor, node::NodeController,
+    route::RouteController, volume_labels::VolumeLabelController,
+};
+
+/// All controllers with their constructors, in the order in which they are started.
+pub(crate) const CONSTRUCTORS: &[Constructor] = &[
+    Constructor {
+        controller: &node::CONTROLLER,
+        by_default: true,
+        disabled_by: |_| None,
+        build: |setup| {
+            Ok(Arc::new(NodeController::new(
+                setup.context,
+                setup.metrics.node.clone(),
+                setup.client,
+                setup.options.node,
+            )))
+        },
+    },
+    Constructor {
+        controller: &lifecycle::CONTROLLER,
+        by_default: true,
+        disabled_by: |_| None,
+        build: |setup| {
+            let options = setup.options.lifecycle;
+            let dry_run_log = setup.dry_run_log.cloned();
+            let metrics = setup.metrics.lifecycle.clone();
+            Ok(Arc::new(LifecycleController::new(
+                setup.context,
+                metrics,
+                setup.client,
+                options,
+                dry_run_log,
+            )))
+        },
+    },
+    Constructor {
+        controller: &service::CONTROLLER,
+        by_default: true,
+        disabled_by: |_| None,
+        build: |setup| {
+            let services = Arc::clone(setup.services);
+            let options = setup.options.services.clone();
+            let dependencies = service::ServiceDependencies {
+                written_annotations: setup.annotation_writer.written(),
+                read_objects: setup.read_objects,
+                address_holders: setup.address_holders,
+                records: setup.records,
+            };
+            let metrics = setup.metrics.service.clone();
+            Ok(Arc::new(ServiceController::new(
+                setup.context,
+                metrics,
+                setup.client,
+                services,
+                options,
+                dependencies,
+            )))
+        },
+    },
+    Constructor {
+        controller: &route::CONTROLLER,
+        by_default: true,
+        disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
+        build: |setup| {
+            let options = setup.options.routes.clone();
+            let process = setup.options.process.clone();
+            let metrics = setup.metrics.route.clone();
+            Ok(Arc::new(RouteController::new(
+                setup.context,
+                metrics,
+                setup.client,
+                options,
+                process,
+            )?))
+        },
+    },
+    Constructor {
+        controller: &ipam::CONTROLLER,
+        by_default: true,
+        disabled_by: |options| {
+            options
+                .ipam
+                .ranges
+                .is_empty()
+                .then_some("--allocate-node-cidrs")
+        },
+        build: |setup| {
+            let quiet = if setup.unreleased {
+                ipam::LATE_WRITES
+            } else {
+                Duration::ZERO
+            };
+            let metrics = &setup.metrics.ipam;
+            Ok(Arc::new(IpamController::new(
+                setup.context,
+                metrics,
+                setup.client,
+                &setup.options.ipam,
+                quiet,
+            )))
+        },
+    },
+    Constructor {
+        controller: &maintenance::CONTROLLER,
+        by_default: true,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(MaintenanceController::new(setup.context))),
+    },
+    Constructor {
+        controller: &certificates::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| {
+            let metrics = setup.metrics.certificates.clone();
+            Ok(Arc::new(CertificateController::new(
+                setup.context,
+                metrics,
+                setup.client,
+            )))
+        },
+    },
+    Constructor {
+        controller: &volume_labels::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| {
+            Ok(Arc::new(VolumeLabelController::new(
+                setup.context,
+                setup.client,
+            )))
+        },
+    },
+];

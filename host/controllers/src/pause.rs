@@ -1,4 +1,4 @@
-//! Suspends calls to a cloud for as long as it asks.
+//! Suspends calls to a cloud that throttles requests, for as long as it asks.
 
 use std::time::Duration;
 
@@ -38,10 +38,11 @@ impl Pause {
     pub(crate) fn put_back(
         &self,
         queue: &Queue<String>,
-        key: String,
+        key: &str,
         priority: Priority,
         stop: &CancellationToken,
     ) {
+        let key = key.to_owned();
         if !stop.is_cancelled() {
             let delay = self.left().unwrap_or_default();
             queue.add_after(key.clone(), delay, priority);

@@ -11,13 +11,13 @@
 //! - A periodic check finds routes that were changed by others.
 
 mod changes;
+mod comparison;
 mod conditions;
 mod in_flight;
 pub(crate) mod metrics;
 mod network;
 mod plan;
 mod report;
-mod round;
 mod run;
 mod state;
 mod tries;
@@ -123,26 +123,30 @@ pub enum Reconciliation {
     },
 }
 
+/// Delays before the next run.
+struct NextRun {
+    /// If nothing changes; `None` if it waits for a change.
+    due: Option<Duration>,
+    /// At least, if something changes.
+    pause: Duration,
+}
+
 impl Reconciliation {
-    /// Returns, after a run, when the next one is due if nothing changes, and when it may start at
-    /// the earliest if something does. `again` is the delay before the next retry, and `asked` the
-    /// shortest that the cloud has asked for.
-    fn after(
-        self,
-        took: Duration,
-        again: Option<Duration>,
-        asked: Option<Duration>,
-    ) -> (Option<Duration>, Duration) {
+    /// Returns when the next run starts after one that took so long. `again` is the delay before
+    /// the next retry, and `asked` the shortest that the cloud has asked for.
+    fn after(self, took: Duration, again: Option<Duration>, asked: Option<Duration>) -> NextRun {
         match self {
-            Self::Periodic { period } => (
-                Some(period.max(LEAST_PERIOD).saturating_sub(took)),
-                Duration::ZERO,
-            ),
+            Self::Periodic { period } => NextRun {
+                due: Some(period.max(LEAST_PERIOD).saturating_sub(took)),
+                pause: Duration::ZERO,
+            },
             Self::OnChange { check_period } => {
                 let check = Some(check_period).filter(|period| !period.is_zero());
-                let next = again.into_iter().chain(check).min();
                 let pause = SPACING.saturating_sub(took);
-                (next, asked.map_or(pause, |asked| asked.min(pause)))
+                NextRun {
+                    due: again.into_iter().chain(check).min(),
+                    pause: asked.map_or(pause, |asked| asked.min(pause)),
+                }
             }
         }
     }
@@ -154,7 +158,7 @@ pub(crate) struct RouteController {
     metrics: RouteMetrics,
     conditions: Conditions,
     cidrs: ClusterCidrs,
-    reconciliation: Reconciliation,
+    options: RouteOptions,
     process: ObjectReference,
     queue: Arc<Queue<()>>,
     memory: Mutex<RouteMemory>,
@@ -178,17 +182,21 @@ struct RouteMemory {
 }
 
 impl RouteController {
+    /// Creates the controller.
+    ///
+    /// # Errors
+    /// If the cluster CIDRs are missing or invalid.
     pub(crate) fn new(
         context: ControllerContext,
         metrics: RouteMetrics,
         client: Client,
-        cidrs: ClusterCidrs,
-        reconciliation: Reconciliation,
+        options: RouteOptions,
         process: ObjectReference,
-    ) -> Self {
+    ) -> Result<Self, ClusterCidrsError> {
+        let cidrs = options.cluster_cidrs.clone()?;
         let queue = Arc::new(Queue::new(LIMITER, context.metrics.queue("Routes")));
 
-        if let Reconciliation::OnChange { .. } = reconciliation {
+        if let Reconciliation::OnChange { .. } = options.reconciliation {
             let queue = Arc::clone(&queue);
             context.nodes.subscribe(move |change| {
                 if matters(&change) {
@@ -199,16 +207,16 @@ impl RouteController {
 
         queue.add((), Priority::Recheck);
         let conditions = Conditions::new(context.clone(), client);
-        Self {
+        Ok(Self {
             context,
             metrics,
             conditions,
             cidrs,
-            reconciliation,
+            options,
             process,
             queue,
             memory: Mutex::default(),
-        }
+        })
     }
 }
 

@@ -1,6 +1,7 @@
-//! Clients of the API server: how to reach it, and under which name.
+//! Clients of the API server: how to reach it (kubeconfig, service account), and under which name.
 
 pub mod metrics;
+mod read_ahead;
 mod stack;
 mod unprocessed;
 

@@ -1,4 +1,4 @@
-//! Leader election on a Lease, compatible with client-go.
+//! Leader election on a Lease, compatible with client-go; its caller says when to release it.
 //!
 //! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own
 //! runtime, so that plugins and controllers cannot delay renewals. Three things go beyond client-go:
@@ -9,6 +9,7 @@
 mod access;
 mod annotation;
 mod lost;
+mod metrics;
 mod plan;
 mod watch;
 
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 pub use access::LeaseAccess;
 pub use annotation::{Held, LeaseAnnotation, LeaseAnnotationWriter, lease_annotation};
 pub use lost::lost;
+pub use metrics::ElectionMetrics;
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
 
@@ -57,14 +59,6 @@ pub enum Leadership {
     Lost(String),
     /// This replica has released the Lease.
     Released,
-}
-
-/// Metrics of the election.
-pub trait ElectionMetrics: Send + Sync {
-    /// Called when leadership is won or lost.
-    fn leading(&self, leading: bool);
-    /// Called when a renewal had to read the Lease first.
-    fn slow_path(&self);
 }
 
 /// A function that creates a client with its own connections.
@@ -96,7 +90,7 @@ pub struct Elector {
     leases: Option<Api<Read<Lease>>>,
     config: ElectionConfig,
     candidate: Candidate,
-    metrics: Arc<dyn ElectionMetrics>,
+    metrics: ElectionMetrics,
     observed: Option<Observed>,
     lease: Option<Lease>,
     /// Annotations of the Lease when it was last read or written. If someone deletes it, it is
@@ -130,7 +124,7 @@ impl Elector {
         connect: Connect,
         config: ElectionConfig,
         identity: String,
-        metrics: Arc<dyn ElectionMetrics>,
+        metrics: ElectionMetrics,
         annotation_writer: LeaseAnnotationWriter,
     ) -> Self {
         let candidate = Candidate {
@@ -527,13 +521,6 @@ mod tests {
 
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
-    struct NoMetrics;
-
-    impl ElectionMetrics for NoMetrics {
-        fn leading(&self, _: bool) {}
-        fn slow_path(&self) {}
-    }
-
     // Holds: SEC-28
     #[tokio::test]
     async fn a_deleted_lease_is_created_again_with_its_annotations() {
@@ -548,8 +535,8 @@ mod tests {
             };
             let connect = Box::new(move || Ok(client.clone()));
             let (_annotation, writer) = lease_annotation("annotation");
-            let mut elector =
-                Elector::new(connect, config, "me".into(), Arc::new(NoMetrics), writer);
+            let metrics = ElectionMetrics::default();
+            let mut elector = Elector::new(connect, config, "me".into(), metrics, writer);
 
             let path = format!("{LEASES}/ccm");
             let lease = json!({

@@ -7,7 +7,7 @@
 //!  wire.rs            requests; pages, and frames of the watch, in protobuf or JSON
 //!      │  bytes of one page or one event
 //!      ▼
-//!  wire/protobuf.rs   the envelope; `Kind::PROTOBUF` decodes the object
+//!  wire/protobuf.rs   the envelope; `Kind::PROTOBUF` decodes the object, if it has changed
 //!  wire/json.rs       all of it; `Kind::Read` omits what cannot be decoded (read.rs)
 //!      │  `Kind::Object`, one at a time
 //!      ▼
@@ -37,7 +37,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use tokio::sync::watch;
 
 pub use self::{
-    entry::{Entry, FromProtobuf, Identity, Kind},
+    entry::{Before, Entry, FromProtobuf, Identity, Kind},
     read::Read,
 };
 

@@ -60,6 +60,8 @@ pub enum Priority {
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
+    /// Notified when items are handed out, for [`Queue::observe`].
+    busy: Notify,
     limiter: Limiter,
     metrics: QueueMetrics,
 }
@@ -71,6 +73,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Self {
             state: Mutex::new(State::new(&limiter)),
             wake: Notify::new(),
+            busy: Notify::new(),
             limiter,
             metrics,
         }
@@ -270,13 +273,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 .observe(since.elapsed().as_secs_f64());
         }
         // It was added again while it was processed.
-        if let Some(&Dirty { priority, .. }) = state.dirty.get(key) {
+        let again = state.dirty.get(key).map(|dirty| dirty.priority);
+        if let Some(priority) = again {
             state.ready.push(key.clone(), priority);
             self.metrics.depth.inc();
         }
 
+        // Another re-check can be taken in its place.
+        let makes_room = state.pace.is_some() && !state.ready.is_empty(Priority::Recheck);
         drop(state);
-        self.wake.notify_waiters();
+        // A batch has hundreds of items, and each would wake all workers that wait.
+        if again.is_some() || makes_room {
+            self.wake.notify_waiters();
+        }
     }
 
     /// Closes the queue: nothing is added or handed out after this.
@@ -285,20 +294,30 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_waiters();
     }
 
-    /// Updates the gauges of unfinished work periodically; never returns.
+    /// Updates the gauges of unfinished work periodically, as long as there is some; never returns.
     pub async fn observe(&self) {
         loop {
-            let (total, longest) = self.lock().processing.values().fold(
-                (0.0, 0.0_f64),
-                |(total, longest), Processing { since, .. }| {
-                    let seconds = since.elapsed().as_secs_f64();
-                    (total + seconds, longest.max(seconds))
-                },
-            );
+            let is_idle = {
+                let state = self.lock();
+                let (total, longest) = state.processing.values().fold(
+                    (0.0, 0.0_f64),
+                    |(total, longest), Processing { since, .. }| {
+                        let seconds = since.elapsed().as_secs_f64();
+                        (total + seconds, longest.max(seconds))
+                    },
+                );
 
-            self.metrics.unfinished_work.set(total);
-            self.metrics.longest_running.set(longest);
-            sleep(GAUGE_PERIOD).await;
+                self.metrics.unfinished_work.set(total);
+                self.metrics.longest_running.set(longest);
+                state.processing.is_empty()
+            };
+
+            // Most queues are idle nearly all the time.
+            if is_idle {
+                self.busy.notified().await;
+            } else {
+                sleep(GAUGE_PERIOD).await;
+            }
         }
     }
 
@@ -391,6 +410,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             batch.push((key, priority));
         }
 
+        if !batch.is_empty() {
+            self.busy.notify_one();
+        }
         batch
     }
 

@@ -1,5 +1,5 @@
-//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers,
-//! and shutdown.
+//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease and its
+//! release, controllers, and shutdown.
 //!
 //! A number such as P-23 is that of a statement in `docs/parity.md`.
 
@@ -539,7 +539,7 @@ impl StartedManager {
         let ElectionConfig {
             namespace, name, ..
         } = lease;
-        RecordStore::new(&self.root, namespace, name, (&settings, annotation))
+        RecordStore::new(&self.root, namespace, name, &settings, annotation)
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
@@ -679,7 +679,10 @@ mod tests {
             .collect();
 
         for name in names {
-            let is_listed = page.contains(&format!("`{name}`"));
+            // That of a counter is without `_total`, which the page has.
+            let is_listed = ["", "_total"]
+                .iter()
+                .any(|ending| page.contains(&format!("`{name}{ending}`")));
             let families = ["leader_election_", "rest_client_", "process_"];
             let is_in_family = families
                 .iter()

@@ -1,7 +1,8 @@
 //! The subcommands that do not run controllers.
 //!
 //! A subcommand is a case of `Command`, or of the enum of its group such as `PluginCommand`, in
-//! `cli.rs`, and a module with `run` here: `plugin inspect` is `inspect.rs`. `lib.rs` calls it.
+//! `cli.rs`, and a module with `run` here, by its last word: `plugin inspect` is `inspect.rs`.
+//! `lib.rs` calls it.
 
 pub mod accepted;
 pub mod check;

@@ -58,8 +58,8 @@ pub struct Config {
     pub plugin_cache_dir: Option<PathBuf>,
     /// Whether the last good build of the plugin may serve while its file cannot be loaded.
     pub last_good: bool,
-    /// Directory for recordings, and the limit of their size in bytes.
-    pub record: Option<(PathBuf, u64)>,
+    /// Where calls of the plugin are recorded; `None` if they are not.
+    pub record: Option<RecordTo>,
     /// Network access of the plugin.
     pub egress_policy: EgressPolicy,
     /// Whether the cloud is only queried, even if the cluster is written to.
@@ -121,12 +121,21 @@ impl Default for Defaults {
     }
 }
 
+/// Where calls are recorded.
+#[derive(Clone, Debug)]
+pub struct RecordTo {
+    /// The directory of the recordings.
+    pub directory: PathBuf,
+    /// Maximum bytes of all recordings.
+    pub limit: u64,
+}
+
 /// Which Lease a run uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseName {
-    /// Its namespace.
+    /// `--leader-elect-resource-namespace`.
     pub namespace: String,
-    /// Its name.
+    /// `--leader-elect-resource-name`.
     pub name: String,
 }
 
@@ -197,7 +206,10 @@ impl Config {
             plugin,
             plugin_flags,
             plugin_cache_dir,
-            record: args.record.map(|directory| (directory, args.record_limit)),
+            record: args.record.map(|directory| RecordTo {
+                directory,
+                limit: args.record_limit,
+            }),
             cluster_cidrs: args.cluster_cidrs,
             cluster: ClusterAccess {
                 kubeconfig: args.kubeconfig,

@@ -29,7 +29,7 @@ pub use self::{
     archive::{COMPRESSED, Recordings, RecordingsError},
     compare::Difference,
     entry::{Ending, Fields, Header, Payload, RequestHead, ResponseHead, Timeouts},
-    player::{LINE, Outcome, Player, RecordedResponse},
+    player::{LINE, Player, RecordedResponse, ReplayOutcome},
     recorder::{Origin, Recorder},
     script::{Script, ScriptError, files as recordings},
 };

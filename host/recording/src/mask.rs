@@ -173,7 +173,6 @@ impl Masks {
         self.known().learn(secret);
     }
 
-    /// Masks a text completely.
     fn mask_completely(&self, text: &str) -> String {
         let mut known = self.known();
         learn(&mut known, text);

@@ -42,7 +42,7 @@ pub struct RecordedResponse {
 
 /// How a replay of one instance went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReplayOutcome {
     /// Number of functions of the host, and of requests, that were as recorded.
     pub steps: u64,
     /// Number of calls of the plugin that were as recorded.
@@ -91,7 +91,7 @@ impl Player {
     }
 
     /// Returns how it went, and the first difference.
-    pub fn outcome(&self) -> (Outcome, Option<Difference>) {
+    pub fn outcome(&self) -> (ReplayOutcome, Option<Difference>) {
         let playing = self.playing();
         (playing.outcome, playing.difference.clone())
     }

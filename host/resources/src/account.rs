@@ -1,4 +1,4 @@
-//! A limited quantity that all instances of a plugin share.
+//! An account: a limited quantity that all instances of a plugin share, for example memory.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Reasons why a call of a plugin gave no answer.
+//! Reasons why a call of a plugin gave no answer: trap, exit, deadline, CPU time, memory, back-off.
 
 use std::time::Duration;
 

@@ -11,7 +11,8 @@
 //! the version, `to_guest` and `from_guest` convert values, `exports` has the calls and the
 //! conversion of answers, by the rules in [`answers`](crate::answers), and `imports` has what a
 //! plugin can call. `plugin/provider.rs` says what a call is about.
-//! `tests/plugin/examples/probe.rs` is a plugin for its test.
+//! `tests/plugin/examples/probe.rs` is a plugin for its test: what it exports is called by
+//! `each_function_of_the_contract_reaches_a_plugin`.
 //!
 //! Then follow the SDKs: for Rust in `sdk/rust/src/capabilities.rs`, for others as
 //! `tools/bindings/src/main.rs` says. In `tools/conformance/src`, `harness/answer.rs` has the types

@@ -1,4 +1,4 @@
-//! Metrics of plugins.
+//! Metrics of plugins (`skydock_plugin_…`): calls, instances, traps, memory, CPU time, reloads.
 
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ impl PluginMetrics {
 
         registry.register(
             "traps",
-            "Calls that terminated their instance",
+            "Calls that terminated their instance: traps, exceeded limits and deadlines, canceled calls",
             self.traps.clone(),
         );
         registry.register(
@@ -294,7 +294,7 @@ impl PluginMetrics {
             .inc_by(change);
     }
 
-    pub(crate) fn trap(&self, plugin: &str, kind: &'static str) {
+    pub(crate) fn terminated(&self, plugin: &str, kind: &'static str) {
         self.traps
             .get_or_create(&Kind {
                 plugin: plugin.into(),

@@ -547,7 +547,6 @@ fn attempted(files: &Result<Files, LoadError>) -> Attempted {
     })
 }
 
-/// Reads the files of a plugin.
 pub(crate) async fn read(source: &PluginSource) -> Result<Files, LoadError> {
     let source = source.clone();
     // The files may be on a slow volume.

@@ -15,7 +15,7 @@ use crate::{
     call_error::CallError,
     execution::{
         code::Code,
-        instance::{Blueprint, Build, Instance},
+        instance::{Blueprint, ComponentId, Instance},
         runtime::Runtime,
     },
     imports::{ClusterSlot, PluginData},
@@ -178,13 +178,21 @@ impl Replay {
             digest,
             ..
         } = &self.code;
-        let build = Build {
+        let component = ComponentId {
             generation: header.generation,
             digest,
         };
 
-        Blueprint::new(pre.clone(), capabilities, shared, build, Arc::new(settings))
-            .map_err(|problem| LoadError::new(Stage::Type, problem))
+        Blueprint::new(
+            pre.clone(),
+            capabilities,
+            shared,
+            component,
+            Arc::new(settings),
+            // Requests have recorded answers.
+            None,
+        )
+        .map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 }
 

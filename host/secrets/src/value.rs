@@ -1,4 +1,4 @@
-//! What a value looks like.
+//! What a value looks like: trivial, random, or generated; and what replaces it if it is secret.
 
 use base64::{
     Engine as _, alphabet,

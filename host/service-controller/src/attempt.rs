@@ -65,7 +65,7 @@ pub(crate) enum Requeue {
 }
 
 /// How an attempt ends.
-pub(crate) type Outcome = Result<Vec<Requeue>, Failure>;
+pub(crate) type AttemptResult = Result<Vec<Requeue>, Failure>;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -97,8 +97,7 @@ impl Failure {
             | Self::Gone(error)
             | Self::Nodes(error)
             | Self::GetLoadBalancer(error) => RetryWhen::after(error),
-            Self::Api(_, ApiError::Changed(_)) => RetryWhen::Soon,
-            Self::Api(..) => RetryWhen::BackOff,
+            Self::Api(_, error) => RetryWhen::after_write(error),
             Self::Invalid(_) => RetryWhen::OnChange,
         }
     }

@@ -4,6 +4,7 @@
 pub(crate) mod fingerprint;
 pub(crate) mod own_load_balancer;
 pub(crate) mod state;
+pub(crate) mod synced;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +15,7 @@ use std::{
 use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
-use skydock_cloud::{CloudError, LoadBalancerStatus, NodeFields};
+use skydock_cloud::{CloudError, NodeFields};
 use skydock_controller_base::calls::{progress::ProgressTracker, retry::RESTORES};
 use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use self::{
     fingerprint::Fingerprint,
     state::{Health, SentNodes, State},
+    synced::{Ensured, Synced},
 };
 use super::{ServiceEntry, plan::status, record::Line};
 
@@ -52,40 +54,6 @@ struct ServiceMemory {
     progress: ProgressTracker,
     /// Limits how often what someone else has removed is restored.
     restores: Bucket,
-}
-
-/// How a load balancer was ensured.
-#[derive(Clone)]
-pub(crate) struct Ensured {
-    /// The version of the Service.
-    pub(crate) version: ServiceEntry,
-    /// Identifies the provider, its build and its configuration (`ServiceController::build`).
-    pub(crate) build: u128,
-    /// When it was, in seconds since the Unix epoch.
-    pub(crate) checked: u64,
-    /// The provider's answer, which may not be written yet.
-    pub(crate) status: LoadBalancerStatus,
-}
-
-/// What is certain about a load balancer: it was ensured, all later calls have succeeded, and none
-/// is in flight.
-#[derive(Clone)]
-pub(crate) struct Synced {
-    pub(crate) ensured: Ensured,
-    /// Its nodes.
-    nodes: Fingerprint,
-    node_fields: NodeFields,
-}
-
-impl Synced {
-    /// Returns what is recorded about it.
-    pub(crate) fn line(&self) -> Line {
-        Line {
-            node_fields: self.node_fields,
-            nodes: self.nodes.seen(self.node_fields),
-            checked: self.ensured.checked,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,7 +112,7 @@ impl KnownService {
     }
 
     /// Continues where an earlier process has stopped.
-    pub(crate) fn restore(&self, version: &ServiceEntry, build: u128, line: Line) {
+    pub(crate) fn restore(&self, version: &ServiceEntry, revision: u128, line: Line) {
         let mut memory = self.memory.lock();
         let Line {
             node_fields,
@@ -159,7 +127,7 @@ impl KnownService {
         memory.synced = Some(Synced {
             ensured: Ensured {
                 version: Arc::clone(version),
-                build,
+                revision,
                 checked,
                 // A line is only found with the status that it was written with.
                 status: version.view.service.status.clone(),
@@ -172,30 +140,6 @@ impl KnownService {
     /// Forgets what an earlier process has found out about a provider that was replaced.
     pub(crate) fn forget_provider(&self) {
         self.memory.lock().node_fields_before = NodeFields::default();
-    }
-
-    /// Records that calls have succeeded: the last one to ensure the load balancer, and those after
-    /// it. The nodes are those that were sent.
-    pub(crate) fn set_synced(&self, ensured: Ensured) {
-        let mut memory = self.memory.lock();
-        let node_fields = memory.state.node_fields;
-        if let SentNodes::Nodes(nodes) = memory.state.sent {
-            memory.synced = Some(Synced {
-                ensured,
-                nodes,
-                node_fields,
-            });
-        }
-    }
-
-    /// Returns what is certain about the load balancer.
-    pub(crate) fn synced(&self) -> Option<Synced> {
-        self.memory.lock().synced.clone()
-    }
-
-    /// The same, before a call after which it may not be true.
-    pub(crate) fn take_synced(&self) -> Option<Synced> {
-        self.memory.lock().synced.take()
     }
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to

@@ -1,4 +1,4 @@
-//! Options of the service controller.
+//! Options of the service controller: which Services and nodes, and the pace of checks.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -54,11 +54,11 @@ const LONGEST_UNATTENDED: Duration = Duration::from_secs(120);
 pub(crate) struct Key(u128);
 
 impl Key {
-    /// Returns the key of a Service as it is now. `build` identifies the provider.
-    pub(crate) fn new(build: u128, service: &Service) -> Self {
+    /// Returns the key of a Service as it is now. `revision` identifies the provider.
+    pub(crate) fn new(revision: u128, service: &Service) -> Self {
         let annotations = service.metadata.annotations.iter().flatten();
         let mut digest = Digest::default();
-        (FORMAT, env!("CARGO_PKG_VERSION"), build).hash(&mut digest);
+        (FORMAT, env!("CARGO_PKG_VERSION"), revision).hash(&mut digest);
         service.metadata.uid.hash(&mut digest);
         for annotation in annotations.filter(|(key, _)| *key != ANNOTATION_CLASS) {
             annotation.hash(&mut digest);
@@ -88,7 +88,6 @@ pub(crate) struct Line {
     pub(crate) checked: u64,
 }
 
-/// The line of a Service.
 #[derive(Clone)]
 pub(crate) struct ServiceLine {
     uid: String,

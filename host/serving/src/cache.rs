@@ -1,4 +1,4 @@
-//! Answers of the API server that are used again for a while.
+//! Answers of the API server (TokenReview, SubjectAccessReview) that are used again for a while.
 
 use std::{collections::HashMap, time::Duration};
 

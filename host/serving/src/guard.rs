@@ -1,4 +1,4 @@
-//! The middleware that authenticates and authorizes requests.
+//! Lets only requests through that are allowed: by authentication, and then by authorization.
 
 use std::sync::Arc;
 

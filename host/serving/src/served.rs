@@ -1,4 +1,4 @@
-//! The routes for health and metrics: `/healthz`, `/readyz`, `/metrics` and the others of upstream.
+//! What is served: `/healthz`, `/livez` and `/readyz` with their checks, and `/metrics`.
 
 mod exposition;
 

@@ -1,4 +1,4 @@
-//! The instances of nodes.
+//! The instances of nodes: whether they exist and run, and how they are described.
 
 use std::collections::BTreeMap;
 

@@ -16,18 +16,18 @@ pub trait HostFunctions {
     /// Removes a value from the cache.
     fn uncache(&self, key: &str);
 
-    /// Sets or removes an annotation of the service of the current call. The host writes it even if
+    /// Sets or removes an annotation of the Service of the current call. The host writes it even if
     /// the call fails.
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>);
 
-    /// Publishes an event on the service.
+    /// Publishes an event on the Service.
     fn publish(&self, service: &Service, event: &Event);
 
     /// Returns all nodes of this provider, or `None` if the host does not know them yet.
     fn nodes(&self) -> Option<Vec<Node>>;
 }
 
-/// An event on a service.
+/// An event on a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// True if the event is a warning.

@@ -125,6 +125,7 @@ pub(crate) struct Volume {
     pub(crate) zone: String,
     pub(crate) iops: u32,
     pub(crate) snapshot: Option<String>,
+    pub(crate) original: Option<String>,
     pub(crate) server: Option<String>,
     pub(crate) device: Option<String>,
     pub(crate) labels: Labels,
@@ -151,6 +152,7 @@ pub(crate) struct VolumeSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iops: Option<u32>,
     pub(crate) snapshot: Option<String>,
+    pub(crate) original: Option<String>,
     pub(crate) labels: Labels,
 }
 

@@ -25,6 +25,8 @@ const DRIVER: &str = "csi.simcloud.example";
 const ZONE: &str = "topology.csi.simcloud.example/zone";
 /// The only parameter of a StorageClass or a VolumeAttributesClass.
 const IOPS: &str = "iops";
+/// From this number of volumes on, a list costs less than a request for each.
+const MANY: usize = 10;
 /// When to look again at a volume that changes.
 const CHANGING: Duration = Duration::from_secs(1);
 const GIB: u64 = 1 << 30;
@@ -35,18 +37,18 @@ pub(crate) fn driver() -> DriverInfo {
         name: DRIVER.into(),
         topology_keys: vec![ZONE.into()],
         access_modes: vec![AccessMode::SingleNodeWriter],
-        clones: false,
+        clones: true,
     }
 }
 
-/// Creates volumes, or finds those that exist. A list of all answers most questions about volumes
+/// Creates volumes, or finds those that exist. A list of all answers most questions about many volumes
 /// that are being created; it may lag behind, so that only a create, whose name is unique, shows that
 /// a volume does not exist.
 pub(crate) fn create(
     cloud: &Cloud<'_>,
     volumes: &[NewVolume],
 ) -> Result<Vec<Result<Volume, StorageError>>> {
-    let existing = all(cloud)?;
+    let existing = existing(cloud, volumes)?;
     let found = |new: &NewVolume| existing.iter().find(|it| it.name == new.name);
 
     let missing: Vec<_> = volumes.iter().filter(|it| found(it).is_none()).collect();
@@ -59,6 +61,26 @@ pub(crate) fn create(
             .unwrap_or_else(|| Err(CloudError::internal("not created").into())),
     };
     Ok(volumes.iter().map(answer).collect())
+}
+
+/// Returns volumes that may be some of the new ones. A list of all has many pages in a large cluster, and
+/// a create finds a volume that exists, too, unless what it began as was deleted in the meantime.
+fn existing(cloud: &Cloud<'_>, volumes: &[NewVolume]) -> Result<Vec<api::Volume>> {
+    let mut existing = if volumes.len() >= MANY {
+        all(cloud)?
+    } else {
+        Vec::new()
+    };
+
+    let has_content = |new: &&NewVolume| new.snapshot.is_some() || new.original.is_some();
+    let is_unseen = |new: &&NewVolume| existing.iter().all(|it| it.name != new.name);
+    let unsure = volumes.iter().filter(has_content).filter(is_unseen);
+    let named = unsure.map(|new| Ok(cloud.config.named(KIND, &new.name)));
+    for answer in send_all(named.collect()) {
+        let page: Page<api::Volume> = certain(answer?)?.json()?;
+        existing.extend(page.items);
+    }
+    Ok(existing)
 }
 
 fn create_missing(cloud: &Cloud<'_>, volumes: &[&NewVolume]) -> Vec<Result<Volume, StorageError>> {
@@ -222,10 +244,11 @@ fn wanted(
     new: &NewVolume,
     first_zone: Option<&Result<String>>,
 ) -> Result<VolumeSpec, StorageError> {
-    let zone = match (zone(new), first_zone) {
-        (Some(zone), _) => zone.to_owned(),
-        (None, Some(zone)) => zone.clone()?,
-        (None, None) => return Err(CloudError::internal("no zone was chosen").into()),
+    let zone = match (original_zone(cloud, new)?, zone(new), first_zone) {
+        (Some(zone), ..) => zone,
+        (None, Some(zone), _) => zone.to_owned(),
+        (None, None, Some(zone)) => zone.clone()?,
+        (None, None, None) => return Err(CloudError::internal("no zone was chosen").into()),
     };
 
     // The content of another cluster's snapshot is none of this one's business.
@@ -244,8 +267,29 @@ fn wanted(
         zone,
         iops: iops(&new.attributes)?.or(iops(&new.parameters)?),
         snapshot: new.snapshot.clone(),
+        original: new.original.clone(),
         labels: cloud.labels([("claim", claim.as_deref().unwrap_or_default())]),
     })
+}
+
+/// Returns the zone of the volume that a new one begins as a copy of, which is that of the copy, too.
+fn original_zone(cloud: &Cloud<'_>, new: &NewVolume) -> Result<Option<String>, StorageError> {
+    let Some(id) = &new.original else {
+        return Ok(None);
+    };
+    let found = cloud.by_id::<api::Volume>(KIND, &[id]).into_iter().next();
+    let original = found.transpose()?.flatten().ok_or_else(|| no_volume(id))?;
+    if !fits(new, &original) {
+        let what = format!("a copy is in {}, as the volume {id} is", original.zone);
+        return Err(StorageError::exhausted(what));
+    }
+    Ok(Some(original.zone))
+}
+
+/// Returns whether a volume can be reached as a new one has to.
+fn fits(new: &NewVolume, volume: &api::Volume) -> bool {
+    let is_in_zone = |topology: &Topology| zone_of(topology) == Some(&volume.zone);
+    new.requisite.is_empty() || new.requisite.iter().any(is_in_zone)
 }
 
 /// Returns the size in the cloud's unit.
@@ -310,14 +354,13 @@ fn settled(
     existing: &api::Volume,
 ) -> Result<Volume, StorageError> {
     let id = &existing.id;
-    let zones = &new.requisite;
-    let is_in_zone = |topology: &Topology| zone_of(topology) == Some(&existing.zone);
     let limit = new.limit_bytes.unwrap_or(u64::MAX);
 
     let is_wanted = cloud.owns(&existing.labels)
         && (new.size_bytes..=limit).contains(&bytes(existing))
         && existing.snapshot == new.snapshot
-        && (zones.is_empty() || zones.iter().any(is_in_zone));
+        && existing.original == new.original
+        && fits(new, existing);
     if !is_wanted {
         let what = format!("the volume {id} has the name {}", new.name);
         return Err(StorageError::exists(what));

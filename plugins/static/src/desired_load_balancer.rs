@@ -1,4 +1,4 @@
-//! What a service requests: the addresses of its load balancer.
+//! What a Service requests, by its annotations: the addresses or the pool of its load balancer.
 
 use std::{fmt, net::IpAddr};
 
@@ -9,15 +9,15 @@ use skydock_sdk::{
 
 use crate::pools::range::Family;
 
-/// Annotation with the name of the pool that the service requests addresses from.
+/// Annotation with the name of the pool that the Service requests addresses from.
 pub const POOL_ANNOTATION: &str = "static.skydock.dev/address-pool";
 
-/// Annotation with the addresses that the service requests, separated by commas, at most one per IP
+/// Annotation with the addresses that the Service requests, separated by commas, at most one per IP
 /// family. It takes precedence over `spec.loadBalancerIP`, which is deprecated and holds only one
 /// address.
 pub const ADDRESSES_ANNOTATION: &str = "static.skydock.dev/addresses";
 
-/// The load balancer that a service requests: its addresses, and those that it has.
+/// The load balancer that a Service requests: its addresses, and those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DesiredLoadBalancer {
     /// `metadata.uid`.
@@ -30,7 +30,7 @@ pub struct DesiredLoadBalancer {
     pub allows_partial: bool,
     /// The name of the requested pool.
     pub pool: Option<String>,
-    /// The requested addresses, at most one per family and only of the service's families.
+    /// The requested addresses, at most one per family and only of the Service's families.
     pub addresses: Vec<IpAddr>,
     /// Addresses in its status.
     pub current: Vec<IpAddr>,
@@ -38,7 +38,7 @@ pub struct DesiredLoadBalancer {
     pub assigned: Vec<IpAddr>,
 }
 
-/// Where a service requests addresses.
+/// Where a Service requests addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// [`ADDRESSES_ANNOTATION`].
@@ -77,7 +77,7 @@ pub enum InvalidRequest {
         /// The family.
         family: Family,
     },
-    /// The requested address is not of one of the service's families.
+    /// The requested address is not of one of the Service's families.
     #[error("{field} requests {address}, but {family} is not in the Service's families")]
     WrongFamily {
         /// The annotation or field.
@@ -90,7 +90,7 @@ pub enum InvalidRequest {
 }
 
 impl DesiredLoadBalancer {
-    /// Reads the request of a service, which was recently assigned these addresses.
+    /// Reads the request of a Service, which was recently assigned these addresses.
     ///
     /// # Errors
     /// Returns an error if the request is invalid for every inventory.
@@ -108,14 +108,14 @@ impl DesiredLoadBalancer {
         })
     }
 
-    /// Returns true if the service already has the address.
+    /// Returns true if the Service already has the address.
     #[must_use]
     pub fn holds_address(&self, address: IpAddr) -> bool {
         self.current.contains(&address) || self.assigned.contains(&address)
     }
 }
 
-/// Returns the IP addresses in the status of a service. Host names are ignored, because this
+/// Returns the IP addresses in the status of a Service. Host names are ignored, because this
 /// provider does not assign any.
 #[must_use]
 pub fn current(service: &Service) -> Vec<IpAddr> {

@@ -31,7 +31,7 @@ pub struct Inventory {
     /// The machines, or `None` if the file has no `machines`: another provider then manages the
     /// nodes.
     pub machines: Option<Machines>,
-    /// The pools that services get their addresses from.
+    /// The pools that Services get their addresses from.
     pub pools: Pools,
 }
 

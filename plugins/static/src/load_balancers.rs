@@ -1,4 +1,4 @@
-//! How allocations are reported on a service: its status, its events, its errors.
+//! How allocations are reported on a Service: its status, its events, its errors.
 
 use skydock_sdk::types::{CloudError, Ingress, IpMode, LoadBalancerStatus, Service};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// An event on a service.
+/// An event on a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// True if the event is a warning.
@@ -21,7 +21,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// Returns the status of a service with these addresses.
+/// Returns the status of a Service with these addresses.
 #[must_use]
 pub fn status(addresses: impl Iterator<Item = std::net::IpAddr>) -> LoadBalancerStatus {
     let ingress = |address: std::net::IpAddr| Ingress {
@@ -36,7 +36,7 @@ pub fn status(addresses: impl Iterator<Item = std::net::IpAddr>) -> LoadBalancer
     }
 }
 
-/// Returns the part of the service's status whose addresses are in the inventory's pools, if there
+/// Returns the part of the Service's status whose addresses are in the inventory's pools, if there
 /// is any.
 #[must_use]
 pub fn own_status(pools: &Pools, service: &Service) -> Option<LoadBalancerStatus> {
@@ -91,7 +91,7 @@ pub fn rejection_event(rejection: &Rejection) -> Option<Event> {
 }
 
 /// Converts the rejection into an error for the host: retryable if the rejection passes by itself,
-/// otherwise retried when the service or the inventory changes.
+/// otherwise retried when the Service or the inventory changes.
 #[must_use]
 pub fn error(rejection: &Rejection) -> CloudError {
     if rejection.is_temporary() {

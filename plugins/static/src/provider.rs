@@ -31,11 +31,11 @@ use crate::{
 
 /// How long an address stays reserved after it was assigned. This is long enough for every status
 /// to be written and observed, even by a controller that has to retry, and short enough that the
-/// address of a lost service becomes free soon.
+/// address of a lost Service becomes free soon.
 const RESERVATION: Duration = Duration::from_secs(600);
 
-/// How long the list of addresses held by services is cached, so that a thousand new services do
-/// not cause a thousand lists of all services. Addresses assigned in the meantime are still
+/// How long the list of addresses held by Services is cached, so that a thousand new Services do
+/// not cause a thousand lists of all Services. Addresses assigned in the meantime are still
 /// reserved, because this is much shorter than [`RESERVATION`].
 const HOLDERS_AGE: Duration = Duration::from_secs(5);
 
@@ -101,7 +101,7 @@ impl Instances for Static {
 
 impl LoadBalancers for Static {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
-        // The API server clears the status of a service whose type changes, but its reservations
+        // The API server clears the status of a Service whose type changes, but its reservations
         // still have to be released.
         let reserved = assigned(&service.uid);
         let reserved = (!reserved.is_empty()).then(|| status(reserved.into_iter()));
@@ -123,7 +123,7 @@ impl LoadBalancers for Static {
 
         let mut allocation = allocate(pools, &desired, &holders(HOLDERS_AGE), &mut reservations);
         if allocation.as_ref().is_err_and(Rejection::is_temporary) {
-            // Another service may have released an address since the list was read.
+            // Another Service may have released an address since the list was read.
             allocation = allocate(pools, &desired, &holders(Duration::ZERO), &mut reservations);
         }
 
@@ -175,7 +175,7 @@ impl LoadBalancers for Static {
     }
 }
 
-/// Returns the addresses that services hold, read at most this long ago.
+/// Returns the addresses that Services hold, read at most this long ago.
 fn holders(age: Duration) -> Arc<Holders> {
     let mut cached = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     match cached.as_ref() {
@@ -188,7 +188,7 @@ fn holders(age: Duration) -> Arc<Holders> {
     }
 }
 
-/// Stores the addresses assigned to a service, for the time when they are not in its status.
+/// Stores the addresses assigned to a Service, for the time when they are not in its status.
 fn remember(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
     let text = addresses
         .map(|address| address.to_string())
@@ -198,7 +198,7 @@ fn remember(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
     _ = cache::set(&assigned_key(uid), text.as_bytes(), RESERVATION);
 }
 
-/// Returns the addresses recently assigned to a service.
+/// Returns the addresses recently assigned to a Service.
 fn assigned(uid: &str) -> Vec<IpAddr> {
     let text = cache::get(&assigned_key(uid))
         .and_then(|text| String::from_utf8(text).ok())
@@ -229,14 +229,14 @@ fn publish(service: &Service, allocation_events: impl IntoIterator<Item = Event>
     }
 }
 
-/// The reservations of one service in the host's cache.
+/// The reservations of one Service in the host's cache.
 struct CachedReservations<'a> {
     uid: &'a str,
     reserved: Vec<IpAddr>,
 }
 
 impl CachedReservations<'_> {
-    /// Releases the reservations of this service, except for the addresses that it has.
+    /// Releases the reservations of this Service, except for the addresses that it has.
     fn release(self, desired: &DesiredLoadBalancer) {
         for address in self
             .reserved

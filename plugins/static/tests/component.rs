@@ -81,6 +81,10 @@ impl Cluster for World {
         Vec::new()
     }
 
+    fn named(&self, _: &str) -> Vec<Holder> {
+        Vec::new()
+    }
+
     fn publish(&self, event: ObjectEvent) {
         self.events.lock().unwrap().push(event);
     }

@@ -1,4 +1,5 @@
-/* A plugin that uses the C library in each call, for the conformance kit: what WASI's adapter keeps must survive from one call to the next. */
+/* A plugin that uses the C library in each call, for the conformance kit: what WASI's adapter keeps must survive from one call to the next. Its
+ * volumes are in volumes.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -33,6 +33,10 @@ DEFINE_ERROR(skydock_denied, SKYDOCK_DENIED)
 DEFINE_ERROR(skydock_invalid, SKYDOCK_INVALID)
 DEFINE_ERROR(skydock_unavailable, SKYDOCK_UNAVAILABLE)
 DEFINE_ERROR(skydock_internal, SKYDOCK_INTERNAL)
+DEFINE_ERROR(skydock_exists, SKYDOCK_EXISTS)
+DEFINE_ERROR(skydock_exhausted, SKYDOCK_EXHAUSTED)
+DEFINE_ERROR(skydock_out_of_range, SKYDOCK_OUT_OF_RANGE)
+DEFINE_ERROR(skydock_in_use, SKYDOCK_IN_USE)
 
 const skydock_error *skydock_implemented_elsewhere(void) {
     return error_of(SKYDOCK_IMPLEMENTED_ELSEWHERE, 0, "");

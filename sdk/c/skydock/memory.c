@@ -251,3 +251,27 @@ void skydock_add_route(skydock_route_page *page, skydock_route route) {
     items[page->len++] = route;
     page->routes = items;
 }
+
+void skydock_add_topology(skydock_topologies *list, skydock_pairs topology) {
+    skydock_pairs *items = skydock_grow(list->items, list->len, sizeof *items);
+    items[list->len++] = topology;
+    list->items = items;
+}
+
+void skydock_add_access_mode(skydock_driver *driver, skydock_access_mode mode) {
+    skydock_access_mode *items = skydock_grow(driver->access_modes, driver->access_mode_count, sizeof *items);
+    items[driver->access_mode_count++] = mode;
+    driver->access_modes = items;
+}
+
+void skydock_add_volume(skydock_volume_page *page, skydock_volume volume) {
+    skydock_volume *items = skydock_grow(page->volumes, page->len, sizeof *items);
+    items[page->len++] = volume;
+    page->volumes = items;
+}
+
+void skydock_add_snapshot(skydock_snapshot_page *page, skydock_snapshot snapshot) {
+    skydock_snapshot *items = skydock_grow(page->snapshots, page->len, sizeof *items);
+    items[page->len++] = snapshot;
+    page->snapshots = items;
+}

@@ -37,6 +37,11 @@ typedef enum {
     SKYDOCK_INVALID,
     SKYDOCK_UNAVAILABLE,
     SKYDOCK_INTERNAL,
+    /* Only elements of calls about volumes and snapshots have these. Everywhere else, they are internal. */
+    SKYDOCK_EXISTS,
+    SKYDOCK_EXHAUSTED,
+    SKYDOCK_OUT_OF_RANGE,
+    SKYDOCK_IN_USE,
 } skydock_error_case;
 
 typedef struct {
@@ -63,6 +68,14 @@ const skydock_error *skydock_invalid(const char *format, ...) SKYDOCK_PRINTF(1, 
 const skydock_error *skydock_unavailable(const char *format, ...) SKYDOCK_PRINTF(1, 2);
 /* Anything else: retried with back-off. */
 const skydock_error *skydock_internal(const char *format, ...) SKYDOCK_PRINTF(1, 2);
+/* Something else has this name: a volume of another size or with other content, or a snapshot of another volume. */
+const skydock_error *skydock_exists(const char *format, ...) SKYDOCK_PRINTF(1, 2);
+/* The cloud has no room for it, a quota is used up, or the node has as many volumes as it can have. */
+const skydock_error *skydock_exhausted(const char *format, ...) SKYDOCK_PRINTF(1, 2);
+/* The cloud does not offer this size. */
+const skydock_error *skydock_out_of_range(const char *format, ...) SKYDOCK_PRINTF(1, 2);
+/* It is attached to another node, or something else depends on it, so that nothing can be done. */
+const skydock_error *skydock_in_use(const char *format, ...) SKYDOCK_PRINTF(1, 2);
 
 /* True if there is an error, and it is of this case. */
 bool skydock_is(const skydock_error *error, skydock_error_case kind);
@@ -274,7 +287,7 @@ typedef struct {
     const char *version;                  /* of the plugin, for people */
     skydock_strings provider_id_prefixes; /* of the provider IDs that are its own */
     skydock_strings wanted_hosts;         /* what it wants to reach: scheme://host:port */
-    uint32_t max_batch;                   /* nodes or routes in one call; 0 for the default */
+    uint32_t max_batch;                   /* nodes, routes or elements about volumes in one call; 0 for the default */
     skydock_strings unused;               /* capabilities that it does not serve with this configuration */
     skydock_overlap overlap;              /* which calls may run at the same time */
     skydock_strings annotation_prefixes;  /* of the keys of annotations that it writes */
@@ -380,6 +393,214 @@ const skydock_error *zones_locate(const skydock_node *nodes, size_t count, skydo
 
 /* Periodic work. Sets the milliseconds until the next call. */
 const skydock_error *maintenance_maintain(uint64_t *next_ms);
+
+/* Volumes, as the controller part of a CSI driver: csi-provisioner, csi-attacher, csi-resizer and csi-snapshotter ask it. The node part of
+ * that driver is not a plugin: IDs, topology and contexts are in the form that it expects. The other capabilities about volumes need this
+ * one.
+ *
+ * Each function may be called again with the same arguments, also after its answer was lost. None waits: an element is in progress until the
+ * cloud has finished. The answers are in the order of the elements, and the error that is returned is for a call that fails as a whole.
+ * After exists, exhausted, out-of-range, in-use, not-found and invalid, Kubernetes forgets what it has asked for: to create something must
+ * fail in one of these ways only if nothing of it is left in the cloud. What belongs to another cluster is never listed, copied, changed or
+ * deleted. */
+
+/* On how many nodes a volume is used, and what for. */
+typedef enum {
+    SKYDOCK_SINGLE_NODE_WRITER,
+    SKYDOCK_SINGLE_NODE_READER_ONLY,
+    SKYDOCK_MULTI_NODE_READER_ONLY,
+    SKYDOCK_MULTI_NODE_SINGLE_WRITER,
+    SKYDOCK_MULTI_NODE_MULTI_WRITER,
+} skydock_access_mode;
+
+/* How Pods use a volume. */
+typedef struct {
+    skydock_access_mode mode;
+    const char *file_system; /* empty for the default of the driver's node part; NULL for a block device */
+} skydock_volume_capability;
+
+/* Parts of the cloud from which volumes can be reached: each has keys and values of node labels. */
+typedef struct {
+    const skydock_pairs *items;
+    size_t len;
+} skydock_topologies;
+
+void skydock_add_topology(skydock_topologies *list, skydock_pairs topology);
+
+/* The object of a user for which something is created. */
+typedef struct {
+    const char *namespace_;
+    const char *name;
+    skydock_pairs annotations; /* empty if they are not known */
+} skydock_owner;
+
+typedef struct {
+    const char *name;                        /* of the CSI driver: a DNS name in lower case, at most 63 bytes */
+    skydock_strings topology_keys;           /* of volumes; empty if all nodes can reach all volumes */
+    const skydock_access_mode *access_modes; /* how volumes can be used; at least one */
+    size_t access_mode_count;
+    bool clones; /* a volume can be created as a copy of another one */
+} skydock_driver;
+
+void skydock_add_access_mode(skydock_driver *driver, skydock_access_mode mode);
+
+typedef struct {
+    const char *id; /* the cloud's ID, volumeHandle of the PersistentVolume */
+    uint64_t size_bytes;
+    skydock_topologies topology; /* from where it can be reached; empty if all nodes can */
+    skydock_pairs context;       /* for the node part of the driver: no secrets, and the same in each answer */
+    skydock_strings nodes;       /* CSI node IDs of the nodes that it is attached to */
+} skydock_volume;
+
+typedef struct {
+    const skydock_error *error;
+    skydock_volume volume;
+} skydock_volume_answer;
+
+/* A volume that the cluster needs. */
+typedef struct {
+    const char *name;     /* unique, at most 128 bytes; it has to be found again in the cloud */
+    uint64_t size_bytes;  /* minimum; 0 leaves it to the plugin */
+    uint64_t limit_bytes; /* maximum; 0 if there is none */
+    const skydock_volume_capability *capabilities;
+    size_t capability_count;      /* at least one */
+    skydock_pairs parameters;     /* of the StorageClass */
+    skydock_pairs attributes;     /* of the VolumeAttributesClass, which take precedence */
+    const char *snapshot;         /* ID of the snapshot that it begins with the content of, or NULL */
+    const char *original;         /* ID of the volume that it begins as a copy of, or NULL */
+    skydock_topologies requisite; /* from one of which it must be reachable; empty if any will do */
+    skydock_topologies preferred; /* some of them, the best first */
+    const skydock_owner *claim;   /* its PersistentVolumeClaim, or NULL if it is not known */
+} skydock_new_volume;
+
+typedef struct {
+    const skydock_volume *volumes;
+    size_t len;
+    const char *next; /* token of the next page, or NULL after the last */
+} skydock_volume_page;
+
+void skydock_add_volume(skydock_volume_page *page, skydock_volume volume);
+
+/* Fills in the driver, which is empty at first. The cloud cannot be called. */
+void volumes_driver(skydock_driver *driver);
+/* Creates volumes. There is never a second one with the same name: one that exists and is as requested is the answer. */
+const skydock_error *volumes_create(const skydock_new_volume *volumes, size_t count, skydock_volume_answer *answers);
+const skydock_error *volumes_get(const char *const *ids, size_t count, skydock_volume_answer *answers);
+/* Lists this cluster's volumes: the first page if `page` is NULL, or else the page with this token. */
+const skydock_error *volumes_list(const char *page, skydock_volume_page *answer);
+/* Deletes volumes. One that does not exist is a success, and one that is attached is in use. */
+const skydock_error *volumes_delete(const char *const *ids, size_t count, const skydock_error **answers);
+
+/* Attachments of volumes to the instances of nodes. */
+
+typedef struct {
+    const char *volume; /* its ID */
+    const char *node;   /* CSI node ID */
+    skydock_volume_capability capability;
+    skydock_pairs context; /* of the volume, as it was when the volume was created */
+} skydock_new_attachment;
+
+typedef struct {
+    const char *volume; /* its ID */
+    const char *node;   /* CSI node ID, or NULL for all nodes that it is attached to */
+} skydock_attachment;
+
+typedef struct {
+    const skydock_error *error;
+    skydock_pairs context; /* what the node part of the driver needs to find the device */
+} skydock_attachment_answer;
+
+/* Attaches volumes. An element succeeds when the instance has the device. */
+const skydock_error *attachments_attach_volumes(const skydock_new_attachment *attachments, size_t count,
+                                                skydock_attachment_answer *answers);
+/* Detaches volumes. One that is not attached is a success, and one that is attached to another node stays there. */
+const skydock_error *attachments_detach_volumes(const skydock_attachment *attachments, size_t count, const skydock_error **answers);
+
+/* Larger volumes. */
+
+typedef struct {
+    const char *volume;   /* its ID */
+    uint64_t size_bytes;  /* minimum */
+    uint64_t limit_bytes; /* maximum; 0 if there is none */
+} skydock_expansion;
+
+typedef struct {
+    const skydock_error *error;
+    uint64_t size_bytes;
+} skydock_size_answer;
+
+/* Expands volumes. Volumes never shrink. */
+const skydock_error *volume_expansion_expand_volumes(const skydock_expansion *expansions, size_t count, skydock_size_answer *answers);
+
+/* Properties of volumes that change. */
+
+typedef struct {
+    const char *volume;       /* its ID */
+    skydock_pairs attributes; /* of the VolumeAttributesClass */
+} skydock_modification;
+
+/* Modifies volumes. With an unknown property, nothing is changed, and the element is invalid. */
+const skydock_error *volume_attributes_modify_volumes(const skydock_modification *modifications, size_t count,
+                                                      const skydock_error **answers);
+
+/* Snapshots of volumes, from which volumes can be created. */
+
+typedef struct {
+    const char *id;              /* the cloud's ID, snapshotHandle of the VolumeSnapshotContent */
+    const char *volume;          /* ID of the volume, also if that does not exist any more */
+    uint64_t size_bytes;         /* minimum size of a volume that is created from it */
+    uint64_t creation_timestamp; /* when it was cut, in seconds since 1970 */
+    bool ready;                  /* volumes can be created from it */
+} skydock_snapshot;
+
+typedef struct {
+    const skydock_error *error;
+    skydock_snapshot snapshot;
+} skydock_snapshot_answer;
+
+/* A snapshot that the cluster needs. */
+typedef struct {
+    const char *name;           /* unique, at most 128 bytes; it has to be found again in the cloud */
+    const char *volume;         /* its ID */
+    skydock_pairs parameters;   /* of the VolumeSnapshotClass */
+    const skydock_owner *owner; /* its VolumeSnapshot, or NULL if it is not known */
+} skydock_new_snapshot;
+
+typedef struct {
+    const skydock_snapshot *snapshots;
+    size_t len;
+    const char *next; /* token of the next page, or NULL after the last */
+} skydock_snapshot_page;
+
+void skydock_add_snapshot(skydock_snapshot_page *page, skydock_snapshot snapshot);
+
+/* Creates snapshots. An element succeeds as soon as the snapshot is cut. There is never a second one with the same name. */
+const skydock_error *snapshots_create(const skydock_new_snapshot *snapshots, size_t count, skydock_snapshot_answer *answers);
+const skydock_error *snapshots_get(const char *const *ids, size_t count, skydock_snapshot_answer *answers);
+/* Lists this cluster's snapshots, page by page. */
+const skydock_error *snapshots_list(const char *page, skydock_snapshot_page *answer);
+/* Deletes snapshots. One that does not exist is a success. */
+const skydock_error *snapshots_delete(const char *const *ids, size_t count, const skydock_error **answers);
+
+/* Room for volumes. */
+
+typedef struct {
+    const skydock_volume_capability *capabilities; /* how volumes would be used */
+    size_t capability_count;                       /* 0 if it does not matter */
+    skydock_pairs parameters;                      /* of the StorageClass */
+    bool has_topology;
+    skydock_pairs topology; /* the part of the cloud, only with has_topology; otherwise, all parts together */
+} skydock_capacity_request;
+
+typedef struct {
+    const skydock_error *error;
+    uint64_t available_bytes; /* for all further volumes together */
+    uint64_t maximum_bytes;   /* of one volume; 0 if only available_bytes limits it */
+    uint64_t minimum_bytes;   /* of one volume; 0 if there is none */
+} skydock_capacity_answer;
+
+const skydock_error *storage_capacity_get_capacities(const skydock_capacity_request *requests, size_t count,
+                                                     skydock_capacity_answer *answers);
 
 /* ---- The host ---- */
 

@@ -75,6 +75,29 @@ static void a_list_is_copied_unless_it_has_room(void) {
     SKYDOCK_CHECK(fresh.len == 1);
 }
 
+static void lists_about_volumes_grow(void) {
+    skydock_driver driver = {0};
+    skydock_volume_page volumes = {0};
+    skydock_snapshot_page snapshots = {0};
+    for (size_t i = 0; i < 10; i++) {
+        const char *id = skydock_format("%zu", i);
+        skydock_pairs zone = {0};
+        skydock_add_pair(&zone, "zone", id);
+        skydock_volume volume = {.id = id};
+        skydock_add_topology(&volume.topology, zone);
+        skydock_add_topology(&volume.topology, (skydock_pairs){0});
+        skydock_add_volume(&volumes, volume);
+        skydock_add_snapshot(&snapshots, (skydock_snapshot){.id = id, .size_bytes = i});
+        skydock_add_access_mode(&driver, i == 9 ? SKYDOCK_MULTI_NODE_MULTI_WRITER : SKYDOCK_SINGLE_NODE_WRITER);
+    }
+    SKYDOCK_CHECK(volumes.len == 10 && snapshots.len == 10 && driver.access_mode_count == 10);
+    SKYDOCK_CHECK_TEXT(volumes.volumes[9].id, "9");
+    SKYDOCK_CHECK(volumes.volumes[9].topology.len == 2 && volumes.volumes[9].topology.items[1].len == 0);
+    SKYDOCK_CHECK_TEXT(skydock_lookup(volumes.volumes[9].topology.items[0], "zone"), "9");
+    SKYDOCK_CHECK(snapshots.snapshots[9].size_bytes == 9);
+    SKYDOCK_CHECK(driver.access_modes[8] == SKYDOCK_SINGLE_NODE_WRITER && driver.access_modes[9] == SKYDOCK_MULTI_NODE_MULTI_WRITER);
+}
+
 static void memory_is_aligned_and_set_to_zero(void) {
     for (size_t size = 1; size < 200; size++) {
         memset(skydock_arena_take(size, 1), 0xff, size);
@@ -104,8 +127,9 @@ static void an_error_has_a_case_and_a_text(void) {
     SKYDOCK_CHECK(skydock_is(error, SKYDOCK_THROTTLED) && error->retry_ms == 1500);
     SKYDOCK_CHECK_TEXT(error->message, "it is busy");
     const skydock_error *all[] = {skydock_not_found("x"), skydock_implemented_elsewhere(), skydock_conflict("x"), skydock_throttled(1, "x"),
-                                  skydock_in_progress(1, "x"), skydock_denied("x"), skydock_invalid("x"), skydock_unavailable("x"), skydock_internal("x")};
-    for (int i = 0; i < 9; i++) {
+                                  skydock_in_progress(1, "x"), skydock_denied("x"), skydock_invalid("x"), skydock_unavailable("x"), skydock_internal("x"),
+                                  skydock_exists("x"), skydock_exhausted("x"), skydock_out_of_range("x"), skydock_in_use("x")};
+    for (int i = 0; i < 13; i++) {
         SKYDOCK_CHECK(skydock_is(all[i], (skydock_error_case)i));
     }
     SKYDOCK_CHECK(!skydock_is(NULL, SKYDOCK_NOT_FOUND));
@@ -432,6 +456,7 @@ int main(void) {
     static const skydock_test_case tests[] = {
         TEST(texts_and_lists_grow),
         TEST(a_list_is_copied_unless_it_has_room),
+        TEST(lists_about_volumes_grow),
         TEST(memory_is_aligned_and_set_to_zero),
         TEST(what_is_kept_outlives_a_call),
         TEST(an_error_has_a_case_and_a_text),

@@ -1,4 +1,4 @@
-//! The current call, and its instance.
+//! The current call (time that remains), and its instance (memory limit, `retire`).
 use std::time::Duration;
 
 use crate::bindings::imports::skydock::provider::calls as host;

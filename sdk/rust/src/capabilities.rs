@@ -54,7 +54,7 @@ capability! {
     /// impl LoadBalancers for Metal {
     ///     fn ensure(service: Service, nodes: &NodeSet) -> Result<LoadBalancerStatus> {
     ///         let servers = servers(&nodes.shared_targets());
-    ///         // Bring the load balancer to this service and these servers.
+    ///         // Bring the load balancer to this Service and these servers.
     /// #       Ok(LoadBalancerStatus::default())
     ///     }
     /// #   fn get(_: Service) -> Result<Option<LoadBalancerStatus>> { Ok(None) }

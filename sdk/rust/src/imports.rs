@@ -1,4 +1,4 @@
-//! Functions of the host.
+//! Functions of the host: cache, cluster, events, log, and objects.
 
 pub mod cache;
 pub mod cluster;

@@ -1,10 +1,8 @@
 //! Write a [Skydock](https://github.com/skydock/skydock) cloud provider in Rust.
 //!
 //! A provider is a type without fields that implements [`Plugin`] and the capabilities of its
-//! cloud: [`Instances`], [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`], and
-//! [`Volumes`] with [`Attachments`], [`VolumeExpansion`], [`VolumeAttributes`], [`Snapshots`] and
-//! [`StorageCapacity`]. [`export!`] lists them; **the host only uses what is exported**, so you do
-//! not need to write stubs.
+//! cloud, for example [`Instances`] and [`LoadBalancers`]. [`export!`] lists them; **the host only
+//! uses what is exported**, so you do not need to write stubs.
 //!
 //! ```
 //! use skydock_sdk::instances::{Instance, Presence};

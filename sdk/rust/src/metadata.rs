@@ -1,4 +1,4 @@
-//! What a plugin says about itself before any of its code runs.
+//! What a plugin says about itself before any of its code runs, in a custom section.
 
 /// Declares the plugin, so that `skydock plugin inspect FILE` shows what it is and wishes without a
 /// configuration and without running it. The version is that of the crate.

@@ -90,6 +90,8 @@ func (node *hollowNode) run(ctx context.Context) error {
 	settings.NodeStatusUpdateFrequency.Duration = statusPeriod
 	settings.EnableServer = false
 	settings.ReadOnlyPort = 0
+	// The kubelet's own default: kube-controller-manager attaches volumes.
+	settings.EnableControllerAttachDetach = true
 
 	endpoint := "unix://" + filepath.Join(flags.RootDirectory, "cri.sock")
 	runtime := fakeremote.NewFakeRemoteRuntime()

@@ -26,4 +26,6 @@ pub use embedded::EmbeddedPlane;
 pub use error::Error;
 pub use node::NodeSpec;
 pub use plane::Plane;
-pub use real::{PAUSE, RealPlane, control_plane_binary, debian_tools, go_binary, go_tool};
+pub use real::{
+    PAUSE, RealPlane, control_plane_binary, debian_tools, go_binary, go_module, go_tool,
+};

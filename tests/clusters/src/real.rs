@@ -24,7 +24,7 @@ use tokio::net::{TcpSocket, UnixStream};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-pub use self::binary::{control_plane_binary, debian_tools, go_binary, go_tool};
+pub use self::binary::{control_plane_binary, debian_tools, go_binary, go_module, go_tool};
 pub use self::container_node::PAUSE;
 use self::konnectivity::Tunnel;
 use crate::{Error, NodeSpec, Plane, client};

@@ -420,7 +420,7 @@ impl<'a> Cluster<'a> {
             let wrong: Vec<_> = all
                 .iter()
                 .filter(|service| !is_right(service, &mut addresses))
-                .map(|service| service.name_any())
+                .map(kube::ResourceExt::name_any)
                 .collect();
             Ok(Seen::when(wrong.is_empty(), format!("wrong: {wrong:?}")))
         })

@@ -1,4 +1,4 @@
-//! The checks of the kit.
+//! The checks of the kit: their names and texts.
 
 /// A check. Each holds at least one [obligation](crate::OBLIGATIONS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

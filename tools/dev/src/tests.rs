@@ -56,7 +56,6 @@ fn a_flag_is_a_row_with_its_default() {
     row("### Other");
 }
 
-/// Returns the page.
 fn page() -> String {
     let mut page = "# Flags\n\nAll flags of Skydock. `SNAPSHOTS=overwrite cargo test -p skydock-dev --bin skydock-dev flags` writes this page from the \
         definitions that the program parses.\n\n\

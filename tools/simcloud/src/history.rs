@@ -1,4 +1,4 @@
-//! Objects, and what they were a short time ago.
+//! Objects, and what they were a short time ago, for answers that lag behind.
 use std::collections::BTreeMap;
 
 /// Milliseconds since the start of the cloud.

@@ -1,4 +1,4 @@
-//! What the cloud consists of.
+//! What the cloud consists of: servers, routes and load balancers.
 
 pub(crate) mod load_balancers;
 pub(crate) mod routes;

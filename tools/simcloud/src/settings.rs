@@ -1,4 +1,4 @@
-//! What makes the cloud difficult.
+//! What makes the cloud difficult: latency, lag, delays, and a limit of the rate.
 use serde::{Deserialize, Serialize};
 
 use crate::api::error::{Error, Result};

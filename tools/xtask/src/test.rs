@@ -34,7 +34,6 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<&str>) -> Result<()> {
     step::run_all(root, &steps)
 }
 
-/// Returns the step with this name.
 fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
     let Some(at) = steps.iter().position(|step| step.name == name) else {
         let names: Vec<_> = steps.iter().map(|step| step.name).collect();

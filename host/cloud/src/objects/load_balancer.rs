@@ -14,11 +14,11 @@ pub enum IpMode {
 /// State of one port of an ingress point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus {
-    /// Port of the service.
+    /// Port of the Service.
     pub port: u16,
-    /// Transport protocol.
+    /// The transport of the port: a Service may have the same number for two.
     pub transport: Transport,
-    /// Reason in CamelCase if the port does not work.
+    /// Reason in CamelCase, or a qualified name (`example.com/reason`), if the port does not work.
     pub error: Option<String>,
 }
 
@@ -38,6 +38,6 @@ pub struct Ingress {
 /// The complete `status.loadBalancer`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadBalancerStatus {
-    /// Ingress points; empty if the load balancer exists and does not have an address yet.
+    /// Ingress points; empty if the load balancer does not have an address yet, or does not exist.
     pub ingress: Vec<Ingress>,
 }

@@ -90,7 +90,6 @@ impl RetryWhen {
 /// What follows from a cloud's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Consequence {
-    /// When to retry.
     retry: RetryWhen,
     /// Whether it deserves a warning event on the object.
     warns: bool,

@@ -1,4 +1,4 @@
-//! Clients of the API server.
+//! Clients of the API server, by the user agents and service accounts of controllers.
 
 use kube::Client;
 use skydock_kube::api::with_deadline;

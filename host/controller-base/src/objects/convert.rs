@@ -5,10 +5,10 @@ mod selector;
 mod service;
 mod status;
 
+pub(crate) use self::{node::is_ready, selector::node_selector, service::service};
 pub use self::{
     node::node, selector::is_qualified_name, service::ConvertError, status::status_json,
 };
-pub(crate) use self::{selector::node_selector, service::service};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

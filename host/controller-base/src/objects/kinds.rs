@@ -32,8 +32,10 @@ pub struct KeptNode {
     pub taints: Vec<Taint>,
     /// The conditions `Ready` and `NetworkUnavailable` of `status.conditions`.
     pub conditions: Vec<NodeCondition>,
+    /// Hash by which a version that has not changed is recognized; `None` if it was read from JSON.
+    digest: Option<u64>,
     /// Fields that only [`NodeKind::whole`] returns.
-    rest: Box<Rest>,
+    rest: Arc<Rest>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +52,7 @@ struct Rest {
 /// A version of a node in the cache.
 pub type NodeEntry = Arc<Entry<NodeKind>>;
 
-/// Nodes.
+/// Nodes, which are read as protobuf. What their view lacks is kept as a [`KeptNode`].
 #[derive(Debug)]
 pub struct NodeKind;
 
@@ -60,7 +62,7 @@ impl Kind for NodeKind {
     type View = Arc<skydock_cloud::Node>;
     type Kept = KeptNode;
 
-    const PROTOBUF: Option<FromProtobuf<Node>> = Some(protobuf::node);
+    const PROTOBUF: Option<FromProtobuf<Self>> = Some(protobuf::entry);
 
     fn split(mut node: Node) -> (KeptNode, Self::View) {
         // They are most of a node, and moved instead of cloned.
@@ -91,7 +93,8 @@ impl Kind for NodeKind {
             deletion_timestamp: metadata.deletion_timestamp,
             taints,
             conditions,
-            rest: Box::new(Rest {
+            digest: None,
+            rest: Arc::new(Rest {
                 owner_references: metadata.owner_references,
                 finalizers: metadata.finalizers,
                 pod_cidr: spec.pod_cidr,
@@ -112,7 +115,7 @@ impl Kind for NodeKind {
         (kept, Arc::new(view))
     }
 
-    /// A kubelet reports its status every few minutes, and mostly nothing that is read.
+    /// Also of a version that was decoded, only what is not in the view may have changed.
     fn share(new: &mut Entry<Self>, old: &Entry<Self>) {
         if new.view == old.view {
             new.view = Arc::clone(&old.view);
@@ -209,7 +212,7 @@ pub struct ServiceView {
     pub problem: Option<ConvertError>,
 }
 
-/// Services.
+/// Services, which are read as JSON.
 #[derive(Debug)]
 pub struct ServiceKind;
 

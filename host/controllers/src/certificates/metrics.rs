@@ -1,5 +1,4 @@
-//! Metrics of the controller that approves serving certificates. `manager/metrics.rs` says how to
-//! add one.
+//! Metrics of the controller that approves certificates of kubelets.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},

@@ -12,18 +12,38 @@ use super::request::RequestKind;
 /// only the newest.
 const MOST: usize = 10;
 
-/// A node, and the time and key of one of its requests. The newest of a node is first.
-type Place = (String, Reverse<u64>, String);
+/// A request that waits. The newest one of a node is first.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingRequest {
+    node: String,
+    created: Reverse<u64>,
+    key: String,
+}
+
+impl PendingRequest {
+    /// Returns the request, if it waits.
+    fn of(entry: &Entry<RequestKind>) -> Option<Self> {
+        let request = entry.view.as_ref()?;
+        Some(Self {
+            node: request.node.clone(),
+            created: Reverse(request.created),
+            key: entry.key(),
+        })
+    }
+
+    /// Returns what is before all requests of a node.
+    fn first_of(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            created: Reverse(u64::MAX),
+            key: String::new(),
+        }
+    }
+}
 
 /// The requests of all nodes.
 #[derive(Default)]
-pub(super) struct Pending(Mutex<BTreeSet<Place>>);
-
-/// Returns the place of a request that waits.
-fn place(entry: &Entry<RequestKind>) -> Option<Place> {
-    let request = entry.view.as_ref()?;
-    Some((request.node.clone(), Reverse(request.created), entry.key()))
-}
+pub(super) struct Pending(Mutex<BTreeSet<PendingRequest>>);
 
 impl Pending {
     /// Follows the cache, counts the requests in `gauge`, and calls `added` with the node of each
@@ -38,9 +58,9 @@ impl Pending {
 
         requests.subscribe(move |change| {
             let (old, new) = match change {
-                Change::Added(new) => (None, place(new)),
-                Change::Updated(old, new) => (place(old), place(new)),
-                Change::Deleted(old) => (place(old), None),
+                Change::Added(new) => (None, PendingRequest::of(new)),
+                Change::Updated(old, new) => (PendingRequest::of(old), PendingRequest::of(new)),
+                Change::Deleted(old) => (PendingRequest::of(old), None),
             };
             if old == new {
                 return;
@@ -56,8 +76,8 @@ impl Pending {
             gauge.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
             drop(all);
 
-            if let Some((node, ..)) = new {
-                added(node);
+            if let Some(new) = new {
+                added(new.node);
             }
         });
 
@@ -68,10 +88,10 @@ impl Pending {
     pub(super) fn of(&self, node: &str) -> Vec<String> {
         self.0
             .lock()
-            .range((node.to_owned(), Reverse(u64::MAX), String::new())..)
-            .take_while(|(other, ..)| other == node)
+            .range(PendingRequest::first_of(node)..)
+            .take_while(|request| request.node == node)
             .take(MOST)
-            .map(|(.., request)| request.clone())
+            .map(|request| request.key.clone())
             .collect()
     }
 
@@ -80,7 +100,7 @@ impl Pending {
         self.0
             .lock()
             .iter()
-            .map(|(node, ..)| node.clone())
+            .map(|request| request.node.clone())
             .collect()
     }
 }

@@ -64,7 +64,7 @@ impl<'a> Round<'a> {
         let again = match result {
             None => {
                 let (queue, pause) = (&controller.queue, &controller.pause);
-                return pause.put_back(queue, key, Priority::Change, self.stop);
+                return pause.put_back(queue, &key, Priority::Change, self.stop);
             }
             Some(Ok(instance)) => controller.decide(&question, &instance, at, self.stop).await,
             Some(Err(error)) => Some(controller.follow_error(&question.node, error)),

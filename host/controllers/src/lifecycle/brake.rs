@@ -88,24 +88,24 @@ impl BrakeOptions {
         unanswered: usize,
         nodes: usize,
         deleted: usize,
-    ) -> Verdict {
+    ) -> DeletionDecision {
         match self.decide(candidates, nodes, deleted) {
-            Err(exceeded) => Verdict::Hold(exceeded),
+            Err(exceeded) => DeletionDecision::Hold(exceeded),
             Ok(())
                 if self
                     .decide(candidates.saturating_add(unanswered), nodes, deleted)
                     .is_ok() =>
             {
-                Verdict::Delete
+                DeletionDecision::Delete
             }
-            Ok(()) => Verdict::Wait,
+            Ok(()) => DeletionDecision::Wait,
         }
     }
 }
 
 /// Decision about the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeletionDecision {
     /// Delete the candidates.
     Delete,
     /// Wait: together with the nodes whose answers are missing, they may exceed the limit.
@@ -242,11 +242,11 @@ mod tests {
     fn deletions_wait_while_open_queries_could_exceed_the_limit() {
         let options = BrakeOptions::default();
         let decide = |candidates, open| options.decide_early(candidates, open, 100, 0);
-        assert_eq!(decide(5, 20), Verdict::Delete);
-        assert_eq!(decide(5, 21), Verdict::Wait);
-        assert_eq!(decide(25, 0), Verdict::Delete);
-        assert!(matches!(decide(26, 0), Verdict::Hold(_)));
-        assert!(matches!(decide(26, 50), Verdict::Hold(_)));
+        assert_eq!(decide(5, 20), DeletionDecision::Delete);
+        assert_eq!(decide(5, 21), DeletionDecision::Wait);
+        assert_eq!(decide(25, 0), DeletionDecision::Delete);
+        assert!(matches!(decide(26, 0), DeletionDecision::Hold(_)));
+        assert!(matches!(decide(26, 50), DeletionDecision::Hold(_)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     NodeEntry,
-    brake::{BrakeOptions, Verdict},
+    brake::{BrakeOptions, DeletionDecision},
     memory::LifecycleMemory,
     plan,
 };
@@ -15,7 +15,7 @@ use super::{
 /// What to do about the nodes that are marked for deletion.
 #[derive(Debug)]
 pub(super) struct Choice {
-    pub(super) verdict: Verdict,
+    pub(super) decision: DeletionDecision,
     /// Nodes to delete.
     pub(super) released: Vec<NodeEntry>,
     /// Number of nodes that are not deleted because they are too many.
@@ -32,9 +32,9 @@ pub(super) fn would_delete(
     brake: &BrakeOptions,
     memory: &LifecycleMemory,
 ) -> bool {
-    let (marked, verdict) = decide(nodes, deleted, 0, brake, memory);
+    let (marked, decision) = decide(nodes, deleted, 0, brake, memory);
     let is_new = |entry: &&NodeEntry| memory.get(entry.uid()).is_some_and(|known| known.undecided);
-    verdict == Verdict::Delete && marked.iter().any(is_new)
+    decision == DeletionDecision::Delete && marked.iter().any(is_new)
 }
 
 /// Returns the marked nodes, and whether they are too many.
@@ -44,7 +44,7 @@ fn decide<'a>(
     ready_but_absent: usize,
     brake: &BrakeOptions,
     memory: &LifecycleMemory,
-) -> (Vec<&'a NodeEntry>, Verdict) {
+) -> (Vec<&'a NodeEntry>, DeletionDecision) {
     let was_attempted = |entry: &NodeEntry| deleted.contains(entry.uid());
     let is_leaving = |entry: &NodeEntry| entry.object.deletion_timestamp.is_some();
 
@@ -71,13 +71,13 @@ fn decide<'a>(
         ready_but_absent
     };
 
-    let verdict = brake.decide_early(
+    let decision = brake.decide_early(
         candidates + ready_but_absent,
         unanswered,
         others,
         deleted.len(),
     );
-    (marked, verdict)
+    (marked, decision)
 }
 
 /// Decides about the nodes that the last answers have marked. If they are too many, only those are
@@ -100,12 +100,14 @@ pub(super) fn choose(
     now: Instant,
 ) -> Choice {
     let was_attempted = |entry: &NodeEntry| deleted.contains(entry.uid());
-    let (marked, verdict) = decide(nodes, deleted, ready_but_absent, brake, memory);
+    let (marked, decision) = decide(nodes, deleted, ready_but_absent, brake, memory);
 
     let is_released = |entry: &NodeEntry| {
-        verdict == Verdict::Delete || plan::deletion_is_allowed(&entry.view) || was_attempted(entry)
+        decision == DeletionDecision::Delete
+            || plan::deletion_is_allowed(&entry.view)
+            || was_attempted(entry)
     };
-    let are_held = matches!(verdict, Verdict::Hold(_));
+    let are_held = matches!(decision, DeletionDecision::Hold(_));
     let held = if are_held {
         marked.iter().filter(|entry| !is_released(entry)).count()
     } else {
@@ -113,7 +115,7 @@ pub(super) fn choose(
     };
 
     let mut choice = Choice {
-        verdict,
+        decision,
         released: Vec::new(),
         held,
         reported: Vec::new(),
@@ -121,7 +123,7 @@ pub(super) fn choose(
 
     for entry in marked {
         let known = memory.entry(entry.uid());
-        if !known.undecided || (verdict == Verdict::Wait && !is_released(entry)) {
+        if !known.undecided || (decision == DeletionDecision::Wait && !is_released(entry)) {
             continue;
         }
 
@@ -250,35 +252,35 @@ mod tests {
             .entry(nodes[30].uid())
             .answer(Presence::Running, now, now);
         assert_eq!(
-            choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
-            Verdict::Delete
+            choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).decision,
+            DeletionDecision::Delete
         );
 
         let (nodes, mut memory) = cluster(100, 20, 6, now);
         assert_eq!(
-            choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).verdict,
-            Verdict::Wait
+            choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now).decision,
+            DeletionDecision::Wait
         );
 
         // The deletion of one of those in question was attempted before: it counts already.
         let (nodes, mut memory) = cluster(100, 20, 5, now);
         let attempted = HashSet::from([nodes[20].uid().to_owned()]);
         assert_eq!(
-            choose(&nodes, &attempted, 0, &brake, &mut memory, now).verdict,
-            Verdict::Delete
+            choose(&nodes, &attempted, 0, &brake, &mut memory, now).decision,
+            DeletionDecision::Delete
         );
     }
 
     #[test]
     fn nodes_that_wait_for_confirmation_are_waited_for() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
-        for (absent, expected) in [(5, Verdict::Delete), (6, Verdict::Wait)] {
+        for (absent, expected) in [(5, DeletionDecision::Delete), (6, DeletionDecision::Wait)] {
             let (nodes, mut memory) = cluster(100, 20, 0, now);
             for entry in &nodes[20..20 + absent] {
                 memory.entry(entry.uid()).answer(Presence::Absent, now, now);
             }
             let choice = choose(&nodes, &HashSet::new(), 0, &brake, &mut memory, now);
-            assert_eq!(choice.verdict, expected, "{absent}");
+            assert_eq!(choice.decision, expected, "{absent}");
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     LifecycleController, NodeEntry, WRITERS, apply,
-    brake::Verdict,
+    brake::DeletionDecision,
     choice::{self, Choice},
 };
 
@@ -142,7 +142,7 @@ impl LifecycleController {
         );
 
         self.count_held(&choice);
-        if let Verdict::Hold(exceeded) = &choice.verdict {
+        if let DeletionDecision::Hold(exceeded) = &choice.decision {
             let ready = match ready_but_absent {
                 0 => String::new(),
                 some => format!(
@@ -163,9 +163,9 @@ impl LifecycleController {
         let held = i64::try_from(choice.held).unwrap_or(i64::MAX);
         let before = self.metrics.deletions_held.set(held);
 
-        match &choice.verdict {
-            Verdict::Delete if before > 0 => tracing::info!("node deletions resumed"),
-            Verdict::Hold(exceeded) if before != held => {
+        match &choice.decision {
+            DeletionDecision::Delete if before > 0 => tracing::info!("node deletions resumed"),
+            DeletionDecision::Hold(exceeded) if before != held => {
                 tracing::warn!(
                     "node deletions stopped: {exceeded}; see the events NodeDeletionStopped"
                 );

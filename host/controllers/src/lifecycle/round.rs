@@ -76,7 +76,7 @@ impl<'a> Round<'a> {
     }
 
     /// Records an answer and returns its consequence for the current state of the node.
-    fn note(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Presence, Act)> {
+    fn record(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Presence, Act)> {
         let Answered {
             item: Question {
                 entry: asked,
@@ -161,7 +161,7 @@ impl Ask for Round<'_> {
 
         for (entry, presence, act) in answered
             .into_iter()
-            .filter_map(|answered| self.note(answered))
+            .filter_map(|answered| self.record(answered))
         {
             match act {
                 Act::Delete => marked = true,

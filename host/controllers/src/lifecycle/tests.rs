@@ -947,7 +947,6 @@ async fn taint_in_line(what: &str) {
     });
 }
 
-/// Only attempted deletions are counted.
 #[tokio::test(start_paused = true)]
 async fn only_attempted_deletions_are_counted() {
     let bench = bench();

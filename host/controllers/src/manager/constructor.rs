@@ -1,4 +1,4 @@
-//! How controllers are built. [`crate::manager::list`] has a [`Constructor`] for each.
+//! How controllers are built. [`CONSTRUCTORS`](crate::CONSTRUCTORS) has a [`Constructor`] for each.
 
 use std::sync::Arc;
 

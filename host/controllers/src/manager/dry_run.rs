@@ -2,7 +2,8 @@
 //! cloud are not; the API server validates writes without storing them (see
 //! [`skydock_kube::dry_run`]).
 //!
-//! The text about a call that changes the cloud is in the case of `Cloud::instead` for it.
+//! The text about a call that changes the cloud is in its case of `Cloud::instead`, or of
+//! `Cloud::instead_for_volumes`.
 
 use std::sync::Arc;
 
@@ -107,6 +108,14 @@ impl Cloud {
                     format!("delete route {} to {}", route.name, route.destination_cidr)
                 })))
             }
+            Call::Maintain {} => self.not_made("run the provider's periodic maintenance"),
+            other => self.instead_for_volumes(other),
+        }
+    }
+
+    /// Does the same for calls about volumes and snapshots.
+    fn instead_for_volumes(&self, call: Call<'_>) -> Result<Answer, CloudError> {
+        match call {
             Call::CreateVolumes { volumes } => {
                 Ok(Answer::CreateVolumes(self.none_made(volumes, |volume| {
                     format!("create volume {}", volume.name)
@@ -144,7 +153,6 @@ impl Cloud {
             Call::DeleteSnapshots { ids } => Ok(Answer::DeleteSnapshots(
                 self.none_made(ids, |id| format!("delete snapshot {}", id.0)),
             )),
-            Call::Maintain {} => self.not_made("run the provider's periodic maintenance"),
             other => self.not_made(&format!("call {} of the provider", other.function())),
         }
     }

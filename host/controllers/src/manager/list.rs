@@ -1,150 +1,10 @@
-//! The list of all controllers, how each is built, and how `--controllers` selects from it.
-//!
-//! A controller is a module or a crate with its `CONTROLLER` (a [`Descriptor`](crate::Descriptor)),
-//! a type that is a [`Runner`](skydock_controller_base::controller::context::Runner), and an entry
-//! here. If it needs them, it has a `plan` and `metrics`, options in `manager/options.rs`, whose
-//! flags begin in `host/manager/src/cli.rs`, and permissions in the roles in `deploy/`.
-//! `maintenance.rs` is the smallest one.
+//! How `--controllers` selects from the list of all controllers.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
 use skydock_controller_base::controller::descriptor::Controller;
-use skydock_service_controller::{self as service, ServiceController};
 
-use crate::{
-    certificates::{self, CertificateController},
-    ipam::{self, IpamController},
-    lifecycle::{self, LifecycleController},
-    maintenance::{self, MaintenanceController},
-    manager::constructor::Constructor,
-    node::{self, NodeController},
-    route::{self, RouteController, RouteOptions},
-};
-
-/// All controllers with their constructors, in the order in which they are started.
-pub(crate) const CONSTRUCTORS: &[Constructor] = &[
-    Constructor {
-        controller: &node::CONTROLLER,
-        by_default: true,
-        disabled_by: |_| None,
-        build: |setup| {
-            Ok(Arc::new(NodeController::new(
-                setup.context,
-                setup.metrics.node.clone(),
-                setup.client,
-                setup.options.node,
-            )))
-        },
-    },
-    Constructor {
-        controller: &lifecycle::CONTROLLER,
-        by_default: true,
-        disabled_by: |_| None,
-        build: |setup| {
-            let options = setup.options.lifecycle;
-            let dry_run_log = setup.dry_run_log.cloned();
-            let metrics = setup.metrics.lifecycle.clone();
-            Ok(Arc::new(LifecycleController::new(
-                setup.context,
-                metrics,
-                setup.client,
-                options,
-                dry_run_log,
-            )))
-        },
-    },
-    Constructor {
-        controller: &service::CONTROLLER,
-        by_default: true,
-        disabled_by: |_| None,
-        build: |setup| {
-            let services = Arc::clone(setup.services);
-            let options = setup.options.services.clone();
-            let dependencies = service::ServiceDependencies {
-                written_annotations: setup.annotation_writer.written(),
-                read_objects: setup.read_objects,
-                address_holders: setup.address_holders,
-                records: setup.records,
-            };
-            let metrics = setup.metrics.service.clone();
-            Ok(Arc::new(ServiceController::new(
-                setup.context,
-                metrics,
-                setup.client,
-                services,
-                options,
-                dependencies,
-            )))
-        },
-    },
-    Constructor {
-        controller: &route::CONTROLLER,
-        by_default: true,
-        disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
-        build: |setup| {
-            let RouteOptions {
-                cluster_cidrs,
-                reconciliation,
-                ..
-            } = setup.options.routes.clone();
-            let process = setup.options.process.clone();
-            let metrics = setup.metrics.route.clone();
-            Ok(Arc::new(RouteController::new(
-                setup.context,
-                metrics,
-                setup.client,
-                cluster_cidrs?,
-                reconciliation,
-                process,
-            )))
-        },
-    },
-    Constructor {
-        controller: &ipam::CONTROLLER,
-        by_default: true,
-        disabled_by: |options| {
-            options
-                .ipam
-                .ranges
-                .is_empty()
-                .then_some("--allocate-node-cidrs")
-        },
-        build: |setup| {
-            let quiet = if setup.unreleased {
-                ipam::LATE_WRITES
-            } else {
-                Duration::ZERO
-            };
-            let metrics = &setup.metrics.ipam;
-            Ok(Arc::new(IpamController::new(
-                setup.context,
-                metrics,
-                setup.client,
-                &setup.options.ipam,
-                quiet,
-            )))
-        },
-    },
-    Constructor {
-        controller: &maintenance::CONTROLLER,
-        by_default: true,
-        disabled_by: |_| None,
-        build: |setup| Ok(Arc::new(MaintenanceController::new(setup.context))),
-    },
-    Constructor {
-        controller: &certificates::CONTROLLER,
-        by_default: false,
-        disabled_by: |_| None,
-        build: |setup| {
-            let metrics = setup.metrics.certificates.clone();
-            Ok(Arc::new(CertificateController::new(
-                setup.context,
-                metrics,
-                setup.client,
-            )))
-        },
-    },
-];
+use crate::{CONSTRUCTORS, manager::constructor::Constructor};
 
 /// Returns all controllers, in the order in which they are started.
 pub fn controllers() -> impl Iterator<Item = Controller> {
@@ -224,7 +84,10 @@ pub fn parse_controllers<S: AsRef<str>>(
 
 #[cfg(test)]
 mod tests {
+    use skydock_service_controller as service;
+
     use super::*;
+    use crate::{certificates, ipam, lifecycle, maintenance, node, route};
 
     fn parse(list: &[&str]) -> BTreeSet<Controller> {
         parse_controllers(list).unwrap()
@@ -291,12 +154,17 @@ mod tests {
                 (client, source),
                 "{name}"
             );
-            for text in [name, alias] {
+        }
+    }
+
+    // Holds: C-01
+    #[test]
+    fn each_controller_is_selected_by_its_name_or_alias() {
+        for controller in controllers() {
+            for text in [controller.name, controller.alias] {
                 assert_eq!(parse(&[text]), BTreeSet::from([controller]), "{text}");
             }
         }
-        let listed: BTreeSet<_> = table.iter().map(|row| row.0).collect();
-        assert_eq!(listed, controllers().collect());
     }
 
     // Holds: C-01
@@ -320,15 +188,16 @@ mod tests {
     #[test]
     fn a_controller_that_is_off_by_default_must_be_named() {
         let off: Vec<_> = controllers_off_by_default().collect();
-        assert_eq!(off, [&certificates::CONTROLLER]);
-        for named in [
-            "node-csr-approval",
-            "certificatesigningrequest-approving-controller",
-        ] {
-            let enabled = parse(&["*", named]);
-            assert_eq!(enabled, controllers().collect(), "{named}");
+        assert!(off.contains(&&certificates::CONTROLLER));
+        for controller in off {
+            let mut expected = parse(&["*"]);
+            assert!(expected.insert(controller), "{controller}");
+            for named in [controller.alias, controller.name] {
+                assert_eq!(parse(&["*", named]), expected, "{named}");
+            }
+            let disabled = format!("-{}", controller.alias);
+            assert!(!parse(&["*", disabled.as_str()]).contains(controller));
         }
-        assert!(!parse(&["*", "-node-csr-approval"]).contains(&certificates::CONTROLLER));
     }
 
     // Holds: C-01

@@ -2,12 +2,11 @@
 //! buckets are upstream's, except those that begin with `skydock_`.
 //!
 //! A metric is a field and a `register` in the `metrics.rs` of what it is about: a controller, or
-//! `context` in `skydock-controller-base` for all of them; `clients` or `queue` in `skydock-kube`;
-//! `skydock-sandbox` (plugins); `observe` in `skydock-egress`; `sources` in `skydock-credentials`;
-//! `config` or `process` in `skydock`. The Lease has its metrics in `ccm/election.rs` of `skydock`,
-//! health in `served.rs` of `skydock-serving`. It needs a row under "Metrics" in
-//! `docs/operating.md`, which tests compare with the program, and an alert in
-//! `deploy/components/alerts` if somebody must act.
+//! `context` in `skydock-controller-base` for all of them; `clients`, `election` or `queue` in
+//! `skydock-kube`; `skydock-sandbox` (plugins); `observe` in `skydock-egress`; `sources` in
+//! `skydock-credentials`; `config` or `process` in `skydock`. Health has its metrics in `served.rs`
+//! of `skydock-serving`. It needs a row under "Metrics" in `docs/operating.md`, which tests compare
+//! with the program, and an alert in `deploy/components/alerts` if somebody must act.
 
 use prometheus_client::registry::Registry;
 use skydock_controller_base::controller::context::metrics::SharedMetrics;

@@ -1,4 +1,4 @@
-//! Writes the planned changes of a node.
+//! Writes the planned changes of a node: addresses, provider ID, labels, annotations, taint.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;

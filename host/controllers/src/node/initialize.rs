@@ -55,10 +55,10 @@ impl NodeController {
             Err(unfinished) => return self.unfinished(&entry, unfinished),
         };
 
-        // The cache may still have the version with the taint, which is not to be initialized
-        // again.
+        // The cache may still have the version with the taint. `sync.rs` skips it until the handler
+        // in `node.rs` sees another one.
         self.memory.mark_initialized(&latest);
-        self.memory.note_restored(latest.name(), Instant::now());
+        self.memory.restored(latest.name(), Instant::now());
         // The last write removes the taint, so that both delays are the same.
         let age = age(&latest).as_secs_f64();
         self.metrics.taint_removal_delay.observe(age);
@@ -132,14 +132,14 @@ impl NodeController {
     /// because others may have written the node while this waited for its permit.
     async fn write_rest(
         &self,
-        asked: &NodeEntry,
+        entry: &NodeEntry,
         instance: &Instance,
         writers: &Semaphore,
     ) -> Result<NodeEntry, Unfinished> {
         let _permit = writers.acquire().await;
         let info = self.context.provider.info();
-        let latest = self.context.nodes.get(&asked.key()).filter(|latest| {
-            latest.uid() == asked.uid() && need(&latest.view, &info) == Need::Initialization
+        let latest = self.context.nodes.get(&entry.key()).filter(|latest| {
+            latest.uid() == entry.uid() && need(&latest.view, &info, false) == Need::Initialization
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
 

@@ -12,7 +12,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{NodeController, NodeEntry, apply, memory::Warning, plan};
+use super::{
+    NodeController, NodeEntry, apply,
+    memory::Warning,
+    plan::{self, repair::Repair},
+};
 
 impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.
@@ -42,14 +46,8 @@ impl NodeController {
             .add_all(self.due.mark(kept, all), Priority::Recheck);
     }
 
-    pub(super) async fn repair(
-        &self,
-        entry: &NodeEntry,
-        instance: &Instance,
-        asked: u64,
-        writers: &Semaphore,
-    ) {
-        let _permit = writers.acquire().await;
+    /// Returns what to write to update an initialized node, and logs what is ignored of the answer.
+    pub(super) fn plan_repair(&self, entry: &NodeEntry, instance: &Instance) -> Repair {
         let mut plan = plan::repair::repair(&entry.view, instance, self.options.kept);
         let info = self.context.provider.info();
         plan.annotations
@@ -69,7 +67,19 @@ impl NodeController {
             tracing::warn!(node = entry.name(), "addresses are not updated: {rejected}");
         }
 
-        let result = apply::repair(&self.client, entry, &plan).await;
+        plan
+    }
+
+    /// Writes this plan.
+    pub(super) async fn repair(
+        &self,
+        entry: &NodeEntry,
+        plan: &Repair,
+        mark: u64,
+        writers: &Semaphore,
+    ) {
+        let _permit = writers.acquire().await;
+        let result = apply::repair(&self.client, entry, plan).await;
         if let Err(error) = &result {
             self.context.api_error(entry.name(), error);
         }
@@ -77,13 +87,13 @@ impl NodeController {
         // What the next attempt would fix is retried; everything else waits for the next period.
         match result.map_err(|error| RetryWhen::after_write(&error)) {
             Err(again @ RetryWhen::Soon) => again.schedule(&self.queue, &entry.key()),
-            _ => self.next_period(entry, asked),
+            _ => self.next_period(entry, mark),
         }
     }
 
     /// Handles an error about an initialized node: the node is not changed, and is due again in the
     /// next period at the latest.
-    pub(super) fn postpone(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
+    pub(super) fn postpone(&self, entry: &NodeEntry, error: &CloudError, mark: u64) {
         self.note_cloud_error(entry, error);
         if matches!(error, CloudError::NotFound(_)) && entry.view.ready {
             self.report_unknown(entry, error);
@@ -92,9 +102,9 @@ impl NodeController {
         match RetryWhen::after(error) {
             RetryWhen::OnChange => {
                 self.queue.forget(&entry.key());
-                self.due.skip_until_change(&entry.view, asked);
+                self.due.skip_until_change(&entry.view, mark);
             }
-            RetryWhen::BackOff => self.next_period(entry, asked),
+            RetryWhen::BackOff => self.next_period(entry, mark),
             again @ (RetryWhen::After(_) | RetryWhen::Soon) => {
                 again.schedule(&self.queue, &entry.key());
             }
@@ -118,8 +128,9 @@ impl NodeController {
         }
     }
 
-    fn next_period(&self, entry: &NodeEntry, asked: u64) {
+    /// There is nothing to do for an initialized node until the next period.
+    pub(super) fn next_period(&self, entry: &NodeEntry, mark: u64) {
         self.queue.forget(&entry.key());
-        self.due.done(entry.name(), asked);
+        self.due.done(entry.name(), mark);
     }
 }

@@ -66,10 +66,10 @@ impl Remembered {
 }
 
 impl NodeMemory {
-    fn note<R>(&self, name: &str, note: impl FnOnce(&mut Remembered) -> R) -> R {
+    fn update<R>(&self, name: &str, update: impl FnOnce(&mut Remembered) -> R) -> R {
         let mut nodes = self.0.lock();
         let remembered = nodes.entry(name.to_owned()).or_default();
-        let result = note(remembered);
+        let result = update(remembered);
         if remembered.is_nothing() {
             nodes.remove(name);
         }
@@ -78,7 +78,7 @@ impl NodeMemory {
 
     fn change(&self, name: &str, change: impl FnOnce(&mut Remembered)) {
         if self.0.lock().contains_key(name) {
-            self.note(name, change);
+            self.update(name, change);
         }
     }
 
@@ -86,7 +86,7 @@ impl NodeMemory {
     pub(super) fn mark_initialized(&self, entry: &Entry<NodeKind>) {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
-        self.note(entry.name(), |node| {
+        self.update(entry.name(), |node| {
             node.initialized = version;
             node.progress = None;
             node.reported = ReportedFailures::default();
@@ -126,7 +126,7 @@ impl NodeMemory {
         warning: Warning,
         now: Instant,
     ) -> Option<Duration> {
-        self.note(entry.name(), |node| {
+        self.update(entry.name(), |node| {
             let last = node.warned.get(&warning);
             // A warning about another node with the same name does not count.
             let last = last.filter(|(uid, _)| uid == entry.uid());
@@ -145,7 +145,7 @@ impl NodeMemory {
 
     /// Returns true if this failure of the node is to be reported, and records that it is.
     pub(super) fn is_news(&self, entry: &Entry<NodeKind>, failure: &str, now: Instant) -> bool {
-        self.note(entry.name(), |node| {
+        self.update(entry.name(), |node| {
             node.reported.is_news(entry.uid(), failure, now)
         })
     }
@@ -163,7 +163,7 @@ impl NodeMemory {
         if batch_limit == BatchLimit::default() {
             self.change(name, |node| node.batch_limit = None);
         } else {
-            self.note(name, |node| node.batch_limit = Some(batch_limit));
+            self.update(name, |node| node.batch_limit = Some(batch_limit));
         }
     }
 
@@ -186,7 +186,7 @@ impl NodeMemory {
         long: &Gauge,
         now: Instant,
     ) -> Option<Duration> {
-        self.note(name, |node| {
+        self.update(name, |node| {
             let mut progress = node.progress.take().unwrap_or_default();
             let lasted = progress.track(error, long, now);
             node.progress = progress.is_tried().then_some(progress);
@@ -200,8 +200,8 @@ impl NodeMemory {
     }
 
     /// Records that the node was initialized or its labels repaired, which someone else may undo.
-    pub(super) fn note_restored(&self, name: &str, now: Instant) {
-        self.note(name, |node| {
+    pub(super) fn restored(&self, name: &str, now: Instant) {
+        self.update(name, |node| {
             let restores = node
                 .restores
                 .get_or_insert_with(|| Bucket::full(RESTORES, now));

@@ -109,23 +109,29 @@ mod tests {
             TaintEffect::NoExecute,
             TaintEffect::PreferNoSchedule,
         ] {
-            assert_eq!(need(&tainted(effect, None), &info()), Need::Initialization);
+            assert_eq!(
+                need(&tainted(effect, None), &info(), false),
+                Need::Initialization
+            );
         }
-        assert_eq!(need(&Node::default(), &info()), Need::Nothing);
+        assert_eq!(need(&Node::default(), &info(), false), Need::Nothing);
     }
 
     // Holds: L-13, N-25, SEC-06
     #[test]
     fn a_node_of_another_provider_is_not_changed() {
         let foreign = tainted(TaintEffect::NoSchedule, Some("aws:///i-1"));
-        assert_eq!(need(&foreign, &info()), Need::Foreign("aws:///i-1".into()));
+        assert_eq!(
+            need(&foreign, &info(), true),
+            Need::Foreign("aws:///i-1".into())
+        );
         let labels = pairs(&[(LABEL_ZONE_BETA, "z")]);
         let initialized = Node {
             provider_id: Some("aws:///i-1".into()),
             labels,
             ..Node::default()
         };
-        assert_eq!(need(&initialized, &info()), Need::Nothing);
+        assert_eq!(need(&initialized, &info(), true), Need::Nothing);
     }
 
     // Holds: N-10
@@ -339,6 +345,30 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_due_node_that_lacks_nothing_is_compared() {
+        let of = |provider_id: &str, labels: &[(&str, &str)]| Node {
+            provider_id: Some(provider_id.into()),
+            labels: pairs(labels),
+            ..Node::default()
+        };
+        let beta = [(LABEL_ZONE_BETA, "z")];
+        let labels = Need::Labels(pairs(&[(LABEL_ZONE, "z")]));
+        for (node, expected) in [
+            (of("fake://1", &[]), Need::Comparison),
+            (of("fake://1", &beta), labels),
+            (of("aws:///i", &[]), Need::Nothing),
+            (Node::default(), Need::Nothing),
+            (
+                tainted(TaintEffect::NoSchedule, Some("fake://1")),
+                Need::Initialization,
+            ),
+        ] {
+            assert_eq!(need(&node, &info(), true), expected, "{node:?}");
+        }
+        assert_eq!(need(&of("fake://1", &[]), &info(), false), Need::Nothing);
+    }
+
     // Holds: N-26, N-28
     #[test]
     fn the_beta_label_is_the_source_of_truth() {
@@ -362,7 +392,7 @@ mod tests {
             } else {
                 Need::Labels(expected)
             };
-            assert_eq!(need(&node, &info()), expected, "{labels:?}");
+            assert_eq!(need(&node, &info(), false), expected, "{labels:?}");
         }
     }
 }

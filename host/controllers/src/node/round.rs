@@ -26,8 +26,8 @@ const LONGEST_HOLD: Duration = Duration::from_millis(250);
 pub(super) struct Round<'a> {
     controller: &'a NodeController,
     stop: &'a CancellationToken,
-    /// Number of marks of due nodes when this round started.
-    marks: u64,
+    /// Last mark of due nodes when this round started.
+    mark: u64,
     /// Limits concurrent writes.
     writers: Semaphore,
     /// A query has failed and is retried with back-off.
@@ -36,11 +36,11 @@ pub(super) struct Round<'a> {
 
 impl<'a> Round<'a> {
     pub(super) fn new(controller: &'a NodeController, stop: &'a CancellationToken) -> Self {
-        let marks = controller.due.marks();
+        let mark = controller.due.last_mark();
         Self {
             controller,
             stop,
-            marks,
+            mark,
             writers: Semaphore::new(WRITERS),
             failed: AtomicBool::new(false),
         }

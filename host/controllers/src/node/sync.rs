@@ -13,10 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     NodeController, NodeEntry, WRITERS, apply, first_priority,
     memory::Warning,
-    plan::{
-        self,
-        need::{Need, need},
-    },
+    plan::need::{Need, need},
     round::Round,
 };
 use crate::batches::ask_all;
@@ -65,8 +62,8 @@ impl NodeController {
     /// queue.
     async fn sync(&self, keys: Vec<String>, stop: &CancellationToken) {
         let info = self.context.provider.info();
-        let mut asked = Vec::new();
-        let mut labels = Vec::new();
+        let mut to_ask = Vec::new();
+        let mut to_label = Vec::new();
 
         for key in keys {
             // The cache may still have the version from before the initialization.
@@ -75,9 +72,10 @@ impl NodeController {
                 .nodes
                 .get(&key)
                 .filter(|entry| !self.memory.is_initialized(entry));
+            let is_due = self.due.contains(&key);
             let need = entry
                 .as_ref()
-                .map_or(Need::Nothing, |entry| need(&entry.view, &info));
+                .map_or(Need::Nothing, |entry| need(&entry.view, &info, is_due));
 
             let delay = self.memory.restore_delay(&key, Instant::now());
             if !delay.is_zero() && matches!(need, Need::Initialization | Need::Labels(_)) {
@@ -87,13 +85,8 @@ impl NodeController {
             }
 
             match (need, entry) {
-                (Need::Initialization, Some(entry)) => asked.push(entry),
-                (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
-                (Need::Nothing, Some(entry))
-                    if self.due.contains(&key) && plan::kept(&entry.view, &info) =>
-                {
-                    asked.push(entry);
-                }
+                (Need::Initialization | Need::Comparison, Some(entry)) => to_ask.push(entry),
+                (Need::Labels(pairs), Some(entry)) => to_label.push((entry, pairs)),
                 (Need::Foreign(id), Some(entry)) => {
                     self.skip_foreign(&entry, &id, &info.provider_id_prefixes);
                 }
@@ -101,7 +94,7 @@ impl NodeController {
             }
         }
 
-        let (slow, asked): (Vec<_>, Vec<_>) = asked
+        let (slow, to_ask): (Vec<_>, Vec<_>) = to_ask
             .into_iter()
             .partition(|entry| self.memory.batch_limit(entry.name()).slow);
 
@@ -111,19 +104,19 @@ impl NodeController {
             }
         }
 
-        let labels: BoxFuture<'_, ()> = Box::pin(stream::iter(labels).for_each_concurrent(
+        let writes: BoxFuture<'_, ()> = Box::pin(stream::iter(to_label).for_each_concurrent(
             WRITERS,
             |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
                 if result.is_ok() {
-                    self.memory.note_restored(entry.name(), Instant::now());
+                    self.memory.restored(entry.name(), Instant::now());
                 }
                 self.finish(&entry, result);
                 self.queue.done(&entry.key());
             },
         ));
 
-        tokio::join!(labels, self.ask(asked, stop));
+        tokio::join!(writes, self.ask(to_ask, stop));
     }
 
     /// Marks a node for which there is nothing to do as processed.

@@ -66,6 +66,13 @@ impl Change for Route {
     }
 }
 
+/// A change that can be requested.
+pub(super) struct ReadyChange<T> {
+    pub(super) change: T,
+    /// Maximum size of its batch.
+    pub(super) max_batch: usize,
+}
+
 /// Result of a change.
 pub(super) struct Done<T> {
     pub(super) change: T,
@@ -94,8 +101,8 @@ impl RouteClient {
         }
     }
 
-    /// Divides changes into batches; each change has a maximum size of its batch.
-    pub(super) fn batches<T>(&self, changes: Vec<(T, usize)>) -> Vec<Vec<T>> {
+    /// Divides changes into batches.
+    pub(super) fn batches<T>(&self, changes: Vec<ReadyChange<T>>) -> Vec<Vec<T>> {
         batches(changes.into_iter(), self.provider.info().max_batch)
     }
 
@@ -153,14 +160,14 @@ impl RouteClient {
     }
 }
 
-fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<T>> {
+fn batches<T>(changes: impl Iterator<Item = ReadyChange<T>>, max: usize) -> Vec<Vec<T>> {
     let most = usize::try_from(IN_FLIGHT).map_or(max, |most| most.min(max));
     // Changes that may only be in small batches do not make those of the others smaller.
     let mut by_size: BTreeMap<usize, Vec<T>> = BTreeMap::new();
 
-    for (change, size) in changes {
+    for ReadyChange { change, max_batch } in changes {
         by_size
-            .entry(size.min(most).max(1))
+            .entry(max_batch.min(most).max(1))
             .or_default()
             .push(change);
     }
@@ -180,11 +187,15 @@ fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<
 mod tests {
     use super::*;
 
+    fn ready<T>(change: T, max_batch: usize) -> ReadyChange<T> {
+        ReadyChange { change, max_batch }
+    }
+
     // Holds: R-11
     #[test]
     fn batches_are_limited_by_the_provider_and_the_flight_limit() {
         let sizes = |count: usize, limit, max| -> Vec<usize> {
-            batches((0..count).map(|n| (n, limit)), max)
+            batches((0..count).map(|n| ready(n, limit)), max)
                 .iter()
                 .map(Vec::len)
                 .collect()
@@ -201,7 +212,10 @@ mod tests {
     fn routes_from_a_failed_batch_are_batched_separately() {
         let changes = [("good", 3), ("bad", 1), ("fine", 3), ("odd", 1)];
         assert_eq!(
-            batches(changes.into_iter(), 3),
+            batches(
+                changes.map(|(name, limit)| ready(name, limit)).into_iter(),
+                3
+            ),
             [vec!["bad"], vec!["odd"], vec!["good", "fine"]]
         );
     }

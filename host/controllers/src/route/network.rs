@@ -17,13 +17,13 @@ pub(super) enum Network {
 
 /// State of one route that a node needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum RouteState {
     /// The route exists, or was just created.
-    There,
+    Exists,
     /// The route does not exist.
     Missing,
     /// The route did not exist, and the first attempt to create it failed for a temporary reason.
-    Shaky,
+    FirstTryFailed,
     /// The route exists with outdated properties, belongs to someone else, or was not attempted:
     /// nothing is known about it.
     Unknown,
@@ -36,13 +36,13 @@ impl Network {
     /// attempt to create a route fails, even if the cloud is only busy. Here, such a node gets a
     /// second attempt first.
     #[must_use]
-    pub(super) fn of(standings: &[Standing], conditions: &[NodeCondition]) -> Option<Self> {
-        let has = |standing| standings.contains(&standing);
+    pub(super) fn of(states: &[RouteState], conditions: &[NodeCondition]) -> Option<Self> {
+        let has = |state| states.contains(&state);
         let worked = reported(conditions).is_some_and(|condition| condition.status == "False");
 
-        if has(Standing::Missing) || (has(Standing::Shaky) && !worked) {
+        if has(RouteState::Missing) || (has(RouteState::FirstTryFailed) && !worked) {
             Some(Self::Unavailable)
-        } else if has(Standing::Shaky) || has(Standing::Unknown) {
+        } else if has(RouteState::FirstTryFailed) || has(RouteState::Unknown) {
             None
         } else {
             Some(Self::Available)
@@ -86,7 +86,7 @@ fn reported(conditions: &[NodeCondition]) -> Option<&NodeCondition> {
 
 #[cfg(test)]
 mod tests {
-    use Standing::{Missing, Shaky, There, Unknown};
+    use RouteState::{Exists, FirstTryFailed, Missing, Unknown};
 
     use super::*;
 
@@ -158,16 +158,16 @@ mod tests {
     // Holds: R-18
     #[test]
     fn a_node_has_a_network_if_all_its_routes_exist() {
-        for (standings, expected) in [
-            (&[There, There][..], Some(Network::Available)),
-            (&[There, Missing], Some(Network::Unavailable)),
+        for (states, expected) in [
+            (&[Exists, Exists][..], Some(Network::Available)),
+            (&[Exists, Missing], Some(Network::Unavailable)),
             (&[Unknown, Missing], Some(Network::Unavailable)),
-            (&[There, Unknown], None),
+            (&[Exists, Unknown], None),
         ] {
             assert_eq!(
-                Network::of(standings, &reporting(None)),
+                Network::of(states, &reporting(None)),
                 expected,
-                "{standings:?}"
+                "{states:?}"
             );
         }
     }
@@ -182,14 +182,14 @@ mod tests {
             (None, Some(Network::Unavailable)),
         ] {
             assert_eq!(
-                Network::of(&[There, Shaky], &reporting(current)),
+                Network::of(&[Exists, FirstTryFailed], &reporting(current)),
                 expected,
                 "{current:?}"
             );
         }
         let worked = reporting(Some(("False", "RouteCreated")));
         assert_eq!(
-            Network::of(&[Shaky, Missing], &worked),
+            Network::of(&[FirstTryFailed, Missing], &worked),
             Some(Network::Unavailable)
         );
     }

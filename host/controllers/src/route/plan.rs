@@ -3,7 +3,7 @@
 //! `plan` compares what exists with what is needed: `serves` says whether a node needs a route,
 //! `split_routes` which of the others are deleted, `missing` what is created, and `in_order` what
 //! waits for a deletion. A rule belongs in one of these. What a further one finds is a field of
-//! `Plan`, which `round.rs` carries out.
+//! `Plan`, which `comparison.rs` carries out.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

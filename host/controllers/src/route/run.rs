@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    NODE_CHANGE_DEBOUNCE, Reconciliation, RouteController,
+    NODE_CHANGE_DEBOUNCE, NextRun, Reconciliation, RouteController,
     changes::{Done, RouteClient},
     plan,
     report::Report,
@@ -196,7 +196,12 @@ impl<'a> Run<'a> {
         }
 
         // With `Periodic`, nothing but the period starts a run, as in upstream.
-        if list_again && matches!(controller.reconciliation, Reconciliation::OnChange { .. }) {
+        if list_again
+            && matches!(
+                controller.options.reconciliation,
+                Reconciliation::OnChange { .. }
+            )
+        {
             controller
                 .queue
                 .add_after((), NODE_CHANGE_DEBOUNCE, Priority::Change);
@@ -221,13 +226,12 @@ impl<'a> Run<'a> {
         let Next { at, asked } = self.next_try();
         let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
 
-        let (next, pause) =
-            self.controller
-                .reconciliation
-                .after(self.started.elapsed(), again, asked);
+        let took = self.started.elapsed();
+        let reconciliation = self.controller.options.reconciliation;
+        let NextRun { due, pause } = reconciliation.after(took, again, asked);
 
-        if let Some(next) = next {
-            self.controller.queue.add_after((), next, Priority::Recheck);
+        if let Some(due) = due {
+            self.controller.queue.add_after((), due, Priority::Recheck);
         }
         self.not_before = now + pause;
     }

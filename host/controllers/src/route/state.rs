@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use super::{
     NodeEntry, RouteMemory,
     changes::{Change, Done},
+    comparison::{Comparison, Due},
     in_flight::InFlight,
     network::Network,
     plan::Plan,
     report::Report,
-    round::{Due, Round},
     tries::Next,
 };
 
@@ -24,7 +24,7 @@ use super::{
 pub(super) struct State {
     /// Set while the list of routes is being requested.
     listing: Option<Listing>,
-    round: Round,
+    comparison: Comparison,
     in_flight: InFlight,
     /// When to retry the last list if it failed: nothing else can be retried before it has
     /// succeeded.
@@ -106,22 +106,22 @@ impl State {
             .creates
             .keep(plan.creates.iter().map(|create| &create.route));
 
-        self.round = Round::new(plan, entries);
+        self.comparison = Comparison::new(plan, entries);
 
         // Of a change that the nodes do not want in this form, another list shows the result.
         let mut list_again = false;
         let mut uncertain = HashSet::new();
         for route in &meanwhile.created {
-            list_again |= !self.round.created(route)
+            list_again |= !self.comparison.created(route)
                 && !self
-                    .round
+                    .comparison
                     .keeps(&route.target_node, &route.destination_cidr);
         }
 
         for route in &meanwhile.deleted {
-            if !self.round.deleted(route)
+            if !self.comparison.deleted(route)
                 && let Some(node) = &route.target_node
-                && self.round.keeps(node, &route.destination_cidr)
+                && self.comparison.keeps(node, &route.destination_cidr)
             {
                 list_again = true;
                 uncertain.insert(node.as_str());
@@ -129,11 +129,11 @@ impl State {
         }
 
         self.blocked = false;
-        let due = self.start(self.round.due(memory, &self.in_flight, now));
+        let due = self.start(self.comparison.due(memory, &self.in_flight, now));
         let reports = self.outside(memory, now);
 
         let entries = self
-            .round
+            .comparison
             .entries()
             .iter()
             .filter(|entry| !uncertain.contains(entry.name()));
@@ -154,8 +154,8 @@ impl State {
         let before = std::mem::take(&mut memory.next_outside_reports);
         let mut reports = Vec::new();
 
-        for (node, cidrs) in self.round.outside() {
-            let Some(entry) = self.round.entry(node) else {
+        for (node, cidrs) in self.comparison.outside() {
+            let Some(entry) = self.comparison.entry(node) else {
                 continue;
             };
             let waits = before.get(entry.uid()).filter(|at| now < **at);
@@ -177,17 +177,17 @@ impl State {
         self.blocked |= due.blocked;
         due.deletes
             .iter()
-            .for_each(|(route, _)| self.in_flight.begin_delete(route));
+            .for_each(|delete| self.in_flight.begin_delete(&delete.change));
 
         let mut creates = Vec::new();
-        for (route, size) in due.creates {
+        for create in due.creates {
             // Overlapping routes are created one after the other.
-            if self.in_flight.is_in_the_place_of(&route) {
+            if self.in_flight.is_in_the_place_of(&create.change) {
                 self.blocked = true;
                 continue;
             }
-            self.in_flight.begin_create(&route);
-            creates.push((route, size));
+            self.in_flight.begin_create(&create.change);
+            creates.push(create);
         }
 
         Due { creates, ..due }
@@ -208,21 +208,21 @@ impl State {
         for done in done {
             let route = done.change.clone();
             self.in_flight.end_create(&route);
-            let node = self.round.entry(&route.target_node).cloned();
+            let node = self.comparison.entry(&route.target_node).cloned();
             nodes.push(route.target_node.clone());
 
             match &done.result {
                 Ok(()) => {
                     memory.creates.succeeded(&route);
-                    list_again |= !self.round.created(&route);
+                    list_again |= !self.comparison.created(&route);
                     self.listing
                         .iter_mut()
                         .for_each(|listing| listing.created.push(route.clone()));
                     reports.push(Report::Created(done, node));
                 }
-                // The current round does not want this change, or it was requested from the
+                // The last comparison does not want this change, or it was requested from the
                 // previous plugin: the error says nothing about the next attempt.
-                Err(_) if begun != memory.forgotten || !self.round.makes(&route) => {
+                Err(_) if begun != memory.forgotten || !self.comparison.makes(&route) => {
                     list_again = true;
                     reports.push(Report::Created(done, node));
                 }
@@ -274,14 +274,14 @@ impl State {
         } in done
         {
             self.in_flight.end_delete(&change);
-            nodes.extend(self.round.nodes_waiting_for(&change));
+            nodes.extend(self.comparison.nodes_waiting_for(&change));
 
             match result {
                 Ok(()) => {
                     self.listing
                         .iter_mut()
                         .for_each(|listing| listing.deleted.push(change.clone()));
-                    list_again |= !self.round.deleted(&change);
+                    list_again |= !self.comparison.deleted(&change);
                     memory.deletes.succeeded(&change);
                     reports.push(Report::Deleted(change.clone()));
                     gone.push(change);
@@ -294,7 +294,7 @@ impl State {
                     });
 
                     // As for creations, such an error says nothing about the next attempt.
-                    if begun != memory.forgotten || !self.round.deletes(&change) {
+                    if begun != memory.forgotten || !self.comparison.deletes(&change) {
                         list_again = true;
                     } else if let Some(lasted) =
                         memory.deletes.failed(change, &error, spoiled, now, long)
@@ -305,7 +305,10 @@ impl State {
             }
         }
 
-        let due = self.start(self.round.freed_by(&gone, memory, &self.in_flight, now));
+        let due = self.start(
+            self.comparison
+                .freed_by(&gone, memory, &self.in_flight, now),
+        );
         Effects {
             reports,
             due,
@@ -322,7 +325,7 @@ impl State {
         nodes.sort_unstable();
         nodes.dedup();
         self.networks(
-            nodes.iter().filter_map(|node| self.round.entry(node)),
+            nodes.iter().filter_map(|node| self.comparison.entry(node)),
             memory,
         )
     }
@@ -335,7 +338,7 @@ impl State {
         let known = |entry: &NodeEntry| {
             Some((
                 entry.clone(),
-                self.round.verdict(entry, memory, &self.in_flight)?,
+                self.comparison.network(entry, memory, &self.in_flight)?,
             ))
         };
         entries.filter_map(known).collect()
@@ -344,7 +347,7 @@ impl State {
     /// Returns when something is to be retried. Changes are retried after a list.
     pub(super) fn next_try(&self, memory: &RouteMemory) -> Next {
         self.relist
-            .unwrap_or_else(|| self.round.next(memory, &self.in_flight))
+            .unwrap_or_else(|| self.comparison.next(memory, &self.in_flight))
     }
 }
 

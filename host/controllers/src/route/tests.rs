@@ -28,15 +28,15 @@ fn bench(reconciliation: Reconciliation) -> Bench {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let context = context(&CONTROLLER, &api, cloud.clone(), &metrics.shared);
-    let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
-    let controller = Arc::new(RouteController::new(
-        context,
-        metrics.route,
-        api.client(),
-        cidrs,
+    let options = RouteOptions {
+        cluster_cidrs: ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]),
         reconciliation,
-        crate::Options::default().process,
-    ));
+        ..RouteOptions::default()
+    };
+    let process = crate::Options::default().process;
+    let controller =
+        RouteController::new(context, metrics.route, api.client(), options, process).unwrap();
+    let controller = Arc::new(controller);
     Bench {
         api,
         cloud,
@@ -1302,9 +1302,8 @@ fn the_next_run_starts_when_it_is_due() {
             (Some(0), 0),
         ),
     ] {
-        let (next, pause) =
-            reconciliation.after(seconds(took), again.map(seconds), asked.map(seconds));
-        let seen = (next.map(|next| next.as_secs()), pause.as_secs());
+        let next = reconciliation.after(seconds(took), again.map(seconds), asked.map(seconds));
+        let seen = (next.due.map(|due| due.as_secs()), next.pause.as_secs());
         assert_eq!(
             seen, expected,
             "{reconciliation:?} {took} {again:?} {asked:?}"

@@ -12,7 +12,7 @@ use skydock_controller_base::calls::{
 use skydock_kube::queue::Limiter;
 use tokio::time::Instant;
 
-use super::{changes::Change, network::Standing};
+use super::{changes::Change, network::RouteState};
 
 /// Delay after a failure: 1 s, doubling up to a minute.
 pub(super) const LIMITER: Limiter = Limiter {
@@ -60,7 +60,7 @@ struct Tried<T> {
     /// When to retry; if not by itself, then when the change is different because the node has
     /// changed.
     next: Next,
-    standing: Standing,
+    state: RouteState,
     /// Maximum size of the next batch with this change.
     batch: usize,
     /// How long the cloud has answered that an operation is in progress.
@@ -94,8 +94,8 @@ impl<T: Change> Tries<T> {
     }
 
     /// Returns the state of the route after failures; `None` if there were none.
-    pub(super) fn standing(&self, change: &T) -> Option<Standing> {
-        self.get(change).map(|tried| tried.standing)
+    pub(super) fn state(&self, change: &T) -> Option<RouteState> {
+        self.get(change).map(|tried| tried.state)
     }
 
     /// Records a failure. `spoiled` is the size of the batch if it failed as a whole.
@@ -121,10 +121,10 @@ impl<T: Change> Tries<T> {
         let tried = Tried {
             failures: failures.saturating_add(1),
             next: Next::after(error, failures, now),
-            standing: match error {
-                CloudError::ImplementedElsewhere => Standing::Unknown,
-                error if failures == 0 && retry::is_temporary(error) => Standing::Shaky,
-                _ => Standing::Missing,
+            state: match error {
+                CloudError::ImplementedElsewhere => RouteState::Unknown,
+                error if failures == 0 && retry::is_temporary(error) => RouteState::FirstTryFailed,
+                _ => RouteState::Missing,
             },
             batch: spoiled.map_or(batch, |size| (size / 2).max(1)),
             progress,
@@ -313,57 +313,62 @@ mod tests {
             (
                 "a",
                 CloudError::Throttled(retry()),
-                Standing::Shaky,
-                Standing::Missing,
+                RouteState::FirstTryFailed,
+                RouteState::Missing,
             ),
             (
                 "b",
                 CloudError::InProgress(retry()),
-                Standing::Shaky,
-                Standing::Missing,
+                RouteState::FirstTryFailed,
+                RouteState::Missing,
             ),
             (
                 "c",
                 CloudError::Conflict("x".into()),
-                Standing::Shaky,
-                Standing::Missing,
+                RouteState::FirstTryFailed,
+                RouteState::Missing,
             ),
-            ("d", unavailable(), Standing::Shaky, Standing::Missing),
+            (
+                "d",
+                unavailable(),
+                RouteState::FirstTryFailed,
+                RouteState::Missing,
+            ),
             (
                 "e",
                 CloudError::NotFound("x".into()),
-                Standing::Missing,
-                Standing::Missing,
+                RouteState::Missing,
+                RouteState::Missing,
             ),
             (
                 "f",
                 CloudError::Denied("x".into()),
-                Standing::Missing,
-                Standing::Missing,
+                RouteState::Missing,
+                RouteState::Missing,
             ),
             (
                 "g",
                 CloudError::Invalid("x".into()),
-                Standing::Missing,
-                Standing::Missing,
+                RouteState::Missing,
+                RouteState::Missing,
             ),
             (
                 "h",
                 CloudError::Internal("x".into()),
-                Standing::Missing,
-                Standing::Missing,
+                RouteState::Missing,
+                RouteState::Missing,
             ),
             (
                 "i",
                 CloudError::ImplementedElsewhere,
-                Standing::Unknown,
-                Standing::Unknown,
+                RouteState::Unknown,
+                RouteState::Unknown,
             ),
         ] {
-            assert_eq!(tries.standing(&route(name)), None);
+            assert_eq!(tries.state(&route(name)), None);
             for expected in [first, second] {
                 tries.failed(route(name), &error, None, now, &Gauge::default());
-                assert_eq!(tries.standing(&route(name)), Some(expected), "{error}");
+                assert_eq!(tries.state(&route(name)), Some(expected), "{error}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The configuration of a credential with `type: aws-sigv4`.
+//! The fields of a credential of `type: aws-sigv4`: sources of keys, roles, STS.
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! The configuration of a credential with `type: oauth2`. `kinds/oauth2.rs` gets the tokens.
+//! The fields of a credential of `type: oauth2`. `kinds/oauth2.rs` gets the tokens.
 
 use std::collections::BTreeMap;
 

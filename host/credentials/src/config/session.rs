@@ -1,4 +1,4 @@
-//! The configuration of a credential with `type: session`.
+//! The fields of a credential of `type: session`: logins of Keystone, vSphere, and templates.
 
 use std::collections::BTreeMap;
 

@@ -20,8 +20,8 @@ use crate::{
     },
     sources::{
         failure::Failure,
-        file::SecretFile,
-        issuer_client::{IssuerClient, versions},
+        file::{self, SecretFile},
+        issuer_client::IssuerClient,
     },
 };
 use crate::{masking::secret::Secret, request::encode};
@@ -290,7 +290,7 @@ impl Source for OAuth2 {
     }
 
     async fn inputs(&self) -> u64 {
-        versions(&self.files).await
+        file::inputs(&self.files).await
     }
 }
 

@@ -5,7 +5,8 @@
 //! the attempt in progress. If an attempt fails while the old value is still valid, a warning is
 //! logged. Further attempts back off, so that an issuer that is down does not receive too many
 //! requests and accounts are not locked. After a change of a file, the next attempt follows
-//! immediately.
+//! immediately. This includes a file that is gone, of which the warning tells: the old value serves
+//! until it expires, because the file may be about to be replaced.
 
 mod rejections;
 mod rule;
@@ -57,7 +58,7 @@ pub(crate) trait Source: Send + Sync + 'static {
         false
     }
 
-    /// Returns a number that changes whenever a file that `renew` reads has changed.
+    /// Returns a number that changes whenever a file that `renew` reads has changed or is gone.
     async fn inputs(&self) -> u64;
 }
 

@@ -21,7 +21,8 @@ use crate::{
     secret_requests::soap::SESSION_COOKIE,
     sources::{
         failure::Failure,
-        issuer_client::{IssuerClient, missing, versions},
+        file,
+        issuer_client::{IssuerClient, missing},
     },
 };
 
@@ -134,9 +135,9 @@ impl Source for Session {
 
     async fn inputs(&self) -> u64 {
         match &self.kind {
-            Kind::Keystone(it) => versions(it.files()).await,
-            Kind::Vsphere(it) => versions(&it.files()).await,
-            Kind::Template(it) => versions(it.files()).await,
+            Kind::Keystone(it) => file::inputs(it.files()).await,
+            Kind::Vsphere(it) => file::inputs(&it.files()).await,
+            Kind::Template(it) => file::inputs(it.files()).await,
         }
     }
 }

@@ -40,6 +40,16 @@ const NESTED: usize = 3;
 /// Bytes at which what surrounds a part ends: they do not occur in tokens.
 const ENDS: &[u8] = b"\"'`<>()[]{}|\\%&=,;\x7f";
 
+/// A few bytes of a pattern, by which it is found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    bytes: u64,
+    /// Index of the pattern.
+    pattern: usize,
+    /// Where they are in the pattern.
+    offset: usize,
+}
+
 /// What texts are searched for to find one secret.
 pub(crate) struct Quotes {
     patterns: Vec<Pattern>,
@@ -48,8 +58,8 @@ pub(crate) struct Quotes {
     alphabet: Alphabet,
     /// Distance of the groups of a text that are looked up.
     stride: usize,
-    /// Groups with their pattern and their offset in it, sorted.
-    groups: Vec<(u64, usize, usize)>,
+    /// Sorted.
+    groups: Vec<Group>,
     /// A bit for the hash of each group.
     filter: Vec<u64>,
     /// Number of bits of a hash that are not used.
@@ -69,8 +79,13 @@ impl Quotes {
 
         let mut groups = Vec::new();
         for (number, pattern) in patterns.iter().enumerate() {
-            let starts = (0..stride).map_while(|at| Some((group(&pattern.text, at)?, number, at)));
-            groups.extend(starts);
+            groups.extend((0..stride).map_while(|offset| {
+                Some(Group {
+                    bytes: group(&pattern.text, offset)?,
+                    pattern: number,
+                    offset,
+                })
+            }));
         }
         groups.sort_unstable();
 
@@ -85,8 +100,8 @@ impl Quotes {
             shift: u64::BITS - bits.max(6),
         };
 
-        for (group, ..) in &all.groups {
-            let (word, bit) = slot(*group, all.shift);
+        for group in &all.groups {
+            let (word, bit) = slot(group.bytes, all.shift);
             all.filter
                 .get_mut(word)
                 .into_iter()
@@ -116,12 +131,12 @@ impl Quotes {
     }
 
     /// Adds the quotes that have this group at this position.
-    fn verify(&self, text: &[u8], at: usize, group: u64, found: &mut Vec<Range<usize>>) {
-        let first = self.groups.partition_point(|(other, ..)| *other < group);
+    fn verify(&self, text: &[u8], at: usize, bytes: u64, found: &mut Vec<Range<usize>>) {
+        let first = self.groups.partition_point(|group| group.bytes < bytes);
         let same = self.groups.iter().skip(first);
-        for (_, number, offset) in same.take_while(|(other, ..)| *other == group) {
-            let Some((pattern, start)) = self.patterns.get(*number).zip(at.checked_sub(*offset))
-            else {
+        for group in same.take_while(|group| group.bytes == bytes) {
+            let pattern = self.patterns.get(group.pattern);
+            let Some((pattern, start)) = pattern.zip(at.checked_sub(group.offset)) else {
                 continue;
             };
 

@@ -2,6 +2,7 @@
 //! replaced by a rename, or reached through a symbolic link that a projected volume switches.
 
 use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, Read as _},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -143,6 +144,17 @@ impl SecretFile {
     }
 }
 
+/// Returns a number that changes whenever a file changes, cannot be read any more, or can be read
+/// again.
+pub(crate) async fn inputs(files: &[SecretFile]) -> u64 {
+    let mut inputs = DefaultHasher::new();
+    for file in files {
+        let is_readable = file.read().await.is_ok();
+        (is_readable, file.version()).hash(&mut inputs);
+    }
+    inputs.finish()
+}
+
 /// Reads the file. Returns `None` if it has not changed since `known`.
 fn read(
     path: &Path,
@@ -280,6 +292,34 @@ mod tests {
         symlink("..2", folder.path().join("..new")).unwrap();
         fs::rename(folder.path().join("..new"), folder.path().join("..data")).unwrap();
         assert_eq!(value(&file).await, ("other".to_owned(), 2));
+    }
+
+    #[tokio::test]
+    async fn files_that_are_gone_and_back_are_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        let files = paths.each_ref().map(SecretFile::new);
+        let [a, b] = &paths;
+        fs::write(a, "one").unwrap();
+        fs::write(b, "one").unwrap();
+        let first = inputs(&files).await;
+        assert_eq!(inputs(&files).await, first);
+
+        fs::remove_file(a).unwrap();
+        let without_a = inputs(&files).await;
+        assert_ne!(without_a, first);
+        assert_eq!(inputs(&files).await, without_a);
+
+        fs::write(a, "one").unwrap();
+        fs::remove_file(b).unwrap();
+        let without_b = inputs(&files).await;
+        assert_ne!(without_b, without_a);
+        assert_ne!(without_b, first);
+
+        fs::write(b, "one").unwrap();
+        assert_eq!(inputs(&files).await, first, "the same values");
+        fs::write(b, "two").unwrap();
+        assert_ne!(inputs(&files).await, first);
     }
 
     #[tokio::test]

@@ -239,20 +239,6 @@ pub(crate) fn finish(
     })
 }
 
-/// Returns the sum of the versions of files, which increases whenever one changes. A file that
-/// cannot be read counts with its previous version.
-pub(crate) async fn versions(files: &[SecretFile]) -> u64 {
-    let mut sum = 0_u64;
-    for file in files {
-        let version = match file.read().await {
-            Ok((_, version)) => version,
-            Err(_) => file.version(),
-        };
-        sum = sum.saturating_add(version);
-    }
-    sum
-}
-
 /// Returns true for answers after which a retry may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error()

@@ -39,7 +39,7 @@ enum Form {
 }
 
 struct Streamed {
-    slot: Slot,
+    held: Held,
     reaper: AbortHandle,
     most: u64,
     left: u64,
@@ -50,9 +50,14 @@ struct Streamed {
     mask: AnswerMask,
 }
 
-/// The connection and the permits, which are released at the deadline even if the plugin does not
-/// read the body any more.
-type Slot = Arc<Mutex<Option<(Incoming, Arc<Permits>)>>>;
+/// Released at the deadline, even if the plugin does not read the body any more.
+type Held = Arc<Mutex<Option<Connection>>>;
+
+/// A connection on which the body arrives.
+struct Connection {
+    body: Incoming,
+    _permits: Arc<Permits>,
+}
 
 /// Limits for the body of an answer.
 #[derive(Clone, Copy, Debug)]
@@ -83,12 +88,15 @@ impl ResponseBody {
         if body.is_end_stream() {
             return Self::whole(Bytes::new(), meter);
         }
-        let slot: Slot = Arc::new(Mutex::new(Some((body, permits))));
+        let held: Held = Arc::new(Mutex::new(Some(Connection {
+            body,
+            _permits: permits,
+        })));
         let reaper = tokio::spawn({
-            let slot = slot.clone();
+            let held = held.clone();
             async move {
                 sleep_until(bounds.deadline).await;
-                drop(slot.lock().take());
+                drop(held.lock().take());
             }
         });
 
@@ -100,7 +108,7 @@ impl ResponseBody {
         let reaper = reaper.abort_handle();
 
         let streamed = Streamed {
-            slot,
+            held,
             reaper,
             most,
             left: most,
@@ -128,8 +136,8 @@ impl ResponseBody {
 impl Streamed {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, RequestError>>> {
         loop {
-            let polled = match self.slot.lock().as_mut() {
-                Some((body, _)) => Pin::new(body).poll_frame(cx),
+            let polled = match self.held.lock().as_mut() {
+                Some(connection) => Pin::new(&mut connection.body).poll_frame(cx),
                 None => return Poll::Ready(Some(Err(deadline_exceeded()))),
             };
 
@@ -181,9 +189,9 @@ impl Streamed {
 impl Drop for Streamed {
     fn drop(&mut self) {
         self.reaper.abort();
-        // The reaper shares the slot until its cancellation takes effect, so the slot is emptied
+        // The reaper shares what is held until its cancellation takes effect, so it is released
         // here.
-        drop(self.slot.lock().take());
+        drop(self.held.lock().take());
     }
 }
 
@@ -270,9 +278,11 @@ impl Body for ResponseBody {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
             Form::Streamed(streamed) => {
-                let slot = streamed.slot.lock();
+                let held = streamed.held.lock();
                 // What the mask holds back is still to come.
-                let coming = slot.as_ref().and_then(|(body, _)| body.size_hint().exact());
+                let coming = held
+                    .as_ref()
+                    .and_then(|connection| connection.body.size_hint().exact());
                 coming.map_or_else(SizeHint::default, |coming| {
                     SizeHint::with_exact(coming + streamed.mask.held())
                 })

@@ -1,4 +1,4 @@
-//! Admission of requests: the decision based on the head.
+//! Decisions based on the head of a request: its method, URI and headers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
         hosts::HostState,
         instance::{Capacity, Ticket},
     },
-    observe::meter::{self, Audited, RequestMeter},
+    observe::meter::{Audited, RequestMeter},
     request_error::{About, Cause, Code, RequestError},
     rules::{
-        compiled::{METHODS, Verdict},
+        compiled::{ActionMatch, METHODS},
         headers::{self, Authentication},
         overrides, uri,
     },
@@ -51,8 +51,8 @@ pub struct Admitted {
     /// Time that is left of the call.
     pub(super) left: Duration,
     pub(super) options: Options,
-    /// Slots of the instance.
-    pub(super) instance: Arc<Semaphore>,
+    /// Concurrent requests of the instance.
+    pub(super) instance_slots: Arc<Semaphore>,
     pub(super) ticket: Ticket,
     pub(super) meter: Box<RequestMeter>,
 }
@@ -113,20 +113,14 @@ fn decide(shared: &Arc<GatewayState>, head: &Parts, call: &Call<'_>) -> Result<A
     let capacity = shared.capacity.load_full();
     let ticket = call.instance.admit(&capacity, kind).map_err(by_first)?;
 
-    let meter = RequestMeter {
-        metrics: first.metrics.clone(),
-        hosts: shared.hosts.clone(),
-        action: Arc::default(),
-        method: head.method.clone(),
-        path: meter::without_values(&head.uri),
-        target: target.clone(),
+    let meter = RequestMeter::start(
+        head,
+        target.clone(),
         started,
-        status: None,
-        sent: Arc::default(),
-        received: 0,
-        error: None,
-        audit: audited(shared, &policy, call),
-    };
+        first.metrics.clone(),
+        shared.hosts.clone(),
+        audited(shared, &policy, call),
+    );
 
     Ok(Admitted {
         shared: shared.clone(),
@@ -142,9 +136,9 @@ fn decide(shared: &Arc<GatewayState>, head: &Parts, call: &Call<'_>) -> Result<A
         dry_run: call.dry_run,
         left: call.left,
         options: call.options,
-        instance: call.instance.slots(),
+        instance_slots: call.instance.slots(),
         ticket,
-        meter: Box::new(meter.start()),
+        meter: Box::new(meter),
     })
 }
 
@@ -200,7 +194,7 @@ fn check_reads(
     actions: &Actions,
 ) -> Result<(), RequestError> {
     let is_write =
-        |client: &Arc<RuleClient>| client.rule.reads(&head.method, actions) == Verdict::No;
+        |client: &Arc<RuleClient>| client.rule.reads(&head.method, actions) == ActionMatch::No;
     if candidates.iter().all(is_write) {
         return Err(writes(&head.method));
     }

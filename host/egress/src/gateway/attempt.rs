@@ -27,7 +27,7 @@ use crate::{
     body::upload::{Progress, Upload},
     limits::{
         body_memory::BodyMemory,
-        breaker::Outcome,
+        breaker::Reachability,
         host_limiter::{HostLimiter, TokenRequest},
         instance::Permits,
     },
@@ -204,7 +204,7 @@ impl Admitted {
             .await;
 
         passed.ended(match &answer {
-            Ok(_) => Outcome::Answered,
+            Ok(_) => Reachability::Answered,
             Err(unanswered) => failed(&unanswered.error, *timeouts, limits),
         });
         answer
@@ -212,16 +212,16 @@ impl Admitted {
 }
 
 /// Returns what a failed request tells about the host.
-fn failed(error: &RequestError, timeouts: Timeouts, limits: &Limits) -> Outcome {
+fn failed(error: &RequestError, timeouts: Timeouts, limits: &Limits) -> Reachability {
     if !error.cause().is_unreachable() {
-        return Outcome::Unrelated;
+        return Reachability::Unrelated;
     }
 
     // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
     let hurried = timeouts.connect < limits.connect || timeouts.first_byte < limits.first_byte;
     match error.code() {
-        Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => Outcome::Unknown,
-        Code::ConnectionReadTimeout => Outcome::Late,
-        _ => Outcome::Unreachable,
+        Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => Reachability::Unknown,
+        Code::ConnectionReadTimeout => Reachability::Late,
+        _ => Reachability::Unreachable,
     }
 }

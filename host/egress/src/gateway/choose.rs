@@ -15,7 +15,7 @@ use crate::{
     request_error::{Cause, RequestError},
     rules::{
         address::is_metadata_address,
-        compiled::{CompiledRule, Verdict},
+        compiled::{ActionMatch, CompiledRule},
         headers::Authentication,
         overrides,
         path::{self, Meaning, Prefix},
@@ -72,7 +72,7 @@ pub(super) fn choose(
     target: &Target,
     actions: &Actions,
 ) -> Result<Vec<Arc<RuleClient>>, Denial> {
-    deny_tricks(rules, head.uri.path())?;
+    deny_ambiguous_path(rules, head.uri.path())?;
 
     let request = Request {
         head,
@@ -113,12 +113,12 @@ pub(super) fn choose(
 /// Denies an ambiguous path if any rule allows only certain paths. Also if a later rule allows
 /// every path: it must not apply to a request that an earlier rule would handle if the path were
 /// unambiguous.
-fn deny_tricks(rules: &[&Arc<RuleClient>], path: &str) -> Result<(), Denial> {
+fn deny_ambiguous_path(rules: &[&Arc<RuleClient>], path: &str) -> Result<(), Denial> {
     let limited = rules.iter().find(|client| !client.rule.paths.is_empty());
-    match (limited, path::trick(path)) {
-        (Some(first), Some(trick)) => {
+    match (limited, path::ambiguity(path)) {
+        (Some(first), Some(ambiguity)) => {
             let name = &first.rule.name;
-            let sentence = format!("{trick}, but rule `{name}` allows only certain paths");
+            let sentence = format!("{ambiguity}, but rule `{name}` allows only certain paths");
             Err(Denial::by(
                 name,
                 RequestError::denied(Cause::Path, sentence),
@@ -160,9 +160,9 @@ impl Request<'_> {
         }
 
         Ok(match rule.permits_actions(self.actions) {
-            Verdict::Yes => Decision::Allowed,
-            Verdict::Open => Decision::Open,
-            Verdict::No => Decision::Denied(Miss {
+            ActionMatch::Yes => Decision::Allowed,
+            ActionMatch::Open => Decision::Open,
+            ActionMatch::No => Decision::Denied(Miss {
                 nearness: Nearness::MethodAndPath,
                 cause: Cause::Action,
                 what: match rule.denied_action(self.actions) {
@@ -179,7 +179,7 @@ impl Request<'_> {
         // A server might read this path as one that the rule allows, so no later rule may apply to
         // it.
         if let Some(prefix) = rule.may_permit_path(meaning)
-            && rule.permits_actions(self.actions) != Verdict::No
+            && rule.permits_actions(self.actions) != ActionMatch::No
         {
             return Err(Denial::by(&rule.name, ambiguous(path, prefix)));
         }

@@ -8,7 +8,7 @@ use super::{denial::guest_authenticates, policy::RuleClient};
 use crate::{
     request_error::{Cause, RequestError},
     rules::{
-        compiled::{CompiledRule, Verdict},
+        compiled::{ActionMatch, CompiledRule},
         config::GuestAuth,
         headers::Authentication,
     },
@@ -22,7 +22,7 @@ pub(super) fn deciding_rule(
 ) -> Result<Arc<RuleClient>, RequestError> {
     let decides = candidates
         .iter()
-        .find(|client| client.rule.permits_actions(actions) == Verdict::Yes);
+        .find(|client| client.rule.permits_actions(actions) == ActionMatch::Yes);
     let Some(client) = decides else {
         return Err(no_rule_allows_actions());
     };

@@ -21,7 +21,7 @@ use crate::{
     body::upload::{GuestBody, MAX_BUFFERED, collect, too_long},
     limits::body_memory::BodyMemory,
     request_error::{Cause, Code, RequestError},
-    rules::{compiled::Verdict, overrides},
+    rules::{compiled::ActionMatch, overrides},
 };
 
 /// The body of a request.
@@ -110,7 +110,7 @@ impl Admitted {
                 return Err(named_method(cause, "body parameter", method));
             }
         }
-        if self.dry_run && client.rule.reads(&head.method, &self.actions) == Verdict::No {
+        if self.dry_run && client.rule.reads(&head.method, &self.actions) == ActionMatch::No {
             return Err(writes(&head.method));
         }
 
@@ -141,7 +141,7 @@ impl Admitted {
         let any = |holds: &dyn Fn(&RuleClient) -> bool| self.candidates.iter().any(|it| holds(it));
 
         let undecided =
-            |client: &RuleClient| client.rule.permits_actions(&self.actions) == Verdict::Open;
+            |client: &RuleClient| client.rule.permits_actions(&self.actions) == ActionMatch::Open;
         // If a rule allows all methods, there is nothing to get around.
         let limited = |client: &RuleClient| client.rule.limits_methods();
         let inspected = |client: &RuleClient| {

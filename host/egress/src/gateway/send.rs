@@ -74,7 +74,7 @@ impl Admitted {
         body: GuestBody,
         deadline: Instant,
     ) -> Result<Sent, RequestError> {
-        let slot = slot(self.instance.clone()).await?;
+        let instance_slot = acquire(self.instance_slots.clone()).await?;
         let (client, content) = self.inspect(&head, body, deadline).await?;
 
         let rule = &client.rule;
@@ -85,7 +85,7 @@ impl Admitted {
         self.meter.names(&named);
 
         let limiter = self.host.limiter(&rule.limits, self.capacity.kinds);
-        let permits = self.permits(slot, &limiter).await?;
+        let permits = self.permits(instance_slot, &limiter).await?;
 
         // Before `rewrite`, which removes the header.
         let length = headers::content_length(&head.headers);
@@ -141,11 +141,11 @@ impl Admitted {
     /// plugin come last, so that requests that wait for a busy host do not use them up.
     async fn permits(
         &self,
-        slot: OwnedSemaphorePermit,
+        instance_slot: OwnedSemaphorePermit,
         limiter: &HostLimiter,
     ) -> Result<Arc<Permits>, RequestError> {
         let slots = [
-            slot,
+            instance_slot,
             limiter.slots.acquire(self.kind).await?,
             self.capacity.slots.acquire(self.kind).await?,
         ];
@@ -193,7 +193,7 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) -> Vec<Head
     removed
 }
 
-async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, RequestError> {
+async fn acquire(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, RequestError> {
     // The semaphores are never closed.
     let closed = |_| {
         RequestError::new(

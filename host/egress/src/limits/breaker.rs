@@ -46,15 +46,15 @@ impl Default for Breaker {
 pub(crate) enum Pass {
     /// It may be sent.
     Free,
-    /// It may be sent as a probe: its outcome closes the breaker or keeps it open.
+    /// It may be sent as a probe: what it shows closes the breaker or keeps it open.
     Probe,
     /// It must wait for this long.
     Wait(Duration),
 }
 
-/// The outcome of a request that was sent.
+/// What a request that was sent shows about the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Reachability {
     /// The host answered, with any status.
     Answered,
     /// The connection failed.
@@ -97,24 +97,30 @@ impl Breaker {
         }
     }
 
-    /// Records the outcome of a request that was sent at `entered`.
-    pub(crate) fn leave(&mut self, pass: Pass, entered: Instant, outcome: Outcome, now: Instant) {
+    /// Records what a request has shown that was sent at `entered`.
+    pub(crate) fn leave(
+        &mut self,
+        pass: Pass,
+        entered: Instant,
+        reachability: Reachability,
+        now: Instant,
+    ) {
         if pass == Pass::Probe {
             self.probe = None;
         }
 
-        match outcome {
-            Outcome::Answered => {
+        match reachability {
+            Reachability::Answered => {
                 *self = Self {
                     answered: Some(now),
                     ..Self::default()
                 }
             }
             // Other requests were answered in the meantime, so only this request is slow.
-            Outcome::Late if self.answered.is_some_and(|at| at > entered) => {}
-            Outcome::Unreachable | Outcome::Late => {
+            Reachability::Late if self.answered.is_some_and(|at| at > entered) => {}
+            Reachability::Unreachable | Reachability::Late => {
                 self.failures = self.failures.saturating_add(1);
-                if pass == Pass::Probe && outcome == Outcome::Unreachable {
+                if pass == Pass::Probe && reachability == Reachability::Unreachable {
                     self.pause = (self.pause * 2).min(LONGEST);
                 }
                 // Requests that were already in flight when the breaker opened do not prolong the
@@ -123,7 +129,7 @@ impl Breaker {
                     self.closed_until = Some(now + self.pause);
                 }
             }
-            Outcome::Unrelated | Outcome::Unknown => {}
+            Reachability::Unrelated | Reachability::Unknown => {}
         }
     }
 }
@@ -136,7 +142,7 @@ mod tests {
 
     fn fail(breaker: &mut Breaker, now: Instant) -> Pass {
         let pass = breaker.enter(now);
-        breaker.leave(pass, now, Outcome::Unreachable, now);
+        breaker.leave(pass, now, Reachability::Unreachable, now);
         pass
     }
 
@@ -148,7 +154,7 @@ mod tests {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
 
-        breaker.leave(Pass::Free, now, Outcome::Answered, now);
+        breaker.leave(Pass::Free, now, Reachability::Answered, now);
         for _ in 0..FAILURES {
             assert_eq!(fail(&mut breaker, now), Pass::Free);
         }
@@ -176,12 +182,12 @@ mod tests {
             now += SECOND / 10;
             assert_eq!(breaker.enter(now), Pass::Probe, "{pause}");
             assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
-            breaker.leave(Pass::Probe, now, Outcome::Unreachable, now);
+            breaker.leave(Pass::Probe, now, Reachability::Unreachable, now);
         }
 
         now += SECOND * 60;
         assert_eq!(breaker.enter(now), Pass::Probe);
-        breaker.leave(Pass::Probe, now, Outcome::Answered, now);
+        breaker.leave(Pass::Probe, now, Reachability::Answered, now);
         assert_eq!(breaker.enter(now), Pass::Free);
         assert!(!breaker.is_open(now));
     }
@@ -195,7 +201,7 @@ mod tests {
         }
         let now = now + PAUSE;
         assert_eq!(breaker.enter(now), Pass::Probe);
-        breaker.leave(Pass::Probe, now, Outcome::Unknown, now);
+        breaker.leave(Pass::Probe, now, Reachability::Unknown, now);
         assert_eq!(breaker.enter(now), Pass::Probe);
     }
 
@@ -206,7 +212,7 @@ mod tests {
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
-        breaker.leave(Pass::Free, now, Outcome::Unreachable, now + SECOND);
+        breaker.leave(Pass::Free, now, Reachability::Unreachable, now + SECOND);
         assert_eq!(breaker.look(now + PAUSE), Pass::Probe);
     }
 
@@ -215,8 +221,8 @@ mod tests {
         let mut breaker = Breaker::default();
         let start = Instant::now();
         let late =
-            |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
-        breaker.leave(Pass::Free, start, Outcome::Answered, start + SECOND);
+            |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Reachability::Late, now);
+        breaker.leave(Pass::Free, start, Reachability::Answered, start + SECOND);
         for _ in 0..100 {
             late(&mut breaker, start + SECOND * 60);
         }
@@ -246,13 +252,13 @@ mod tests {
         assert_eq!(breaker.enter(now + SECOND), Pass::Wait(PAUSE - SECOND));
         let later = now + PAUSE;
         assert_eq!(breaker.enter(later), Pass::Probe);
-        breaker.leave(Pass::Probe, now, Outcome::Late, later);
+        breaker.leave(Pass::Probe, now, Reachability::Late, later);
         assert_eq!(
             breaker.look(later),
             Pass::Wait(PAUSE),
             "it may have been slow: the pause does not grow"
         );
-        breaker.leave(Pass::Probe, later, Outcome::Answered, later + SECOND);
+        breaker.leave(Pass::Probe, later, Reachability::Answered, later + SECOND);
         assert_eq!(breaker.enter(later + SECOND), Pass::Free);
     }
 
@@ -260,13 +266,13 @@ mod tests {
     fn slow_requests_count_unless_another_was_answered_since() {
         let mut breaker = Breaker::default();
         let now = Instant::now();
-        breaker.leave(Pass::Free, now, Outcome::Answered, now);
+        breaker.leave(Pass::Free, now, Reachability::Answered, now);
         for _ in 0..FAILURES {
-            breaker.leave(Pass::Free, now - SECOND, Outcome::Late, now);
+            breaker.leave(Pass::Free, now - SECOND, Reachability::Late, now);
         }
         assert_eq!(breaker.look(now), Pass::Free);
         for _ in 0..FAILURES {
-            breaker.leave(Pass::Free, now, Outcome::Late, now);
+            breaker.leave(Pass::Free, now, Reachability::Late, now);
         }
         assert_eq!(breaker.look(now), Pass::Wait(PAUSE));
     }

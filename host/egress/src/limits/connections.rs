@@ -31,7 +31,7 @@ impl Connections {
     }
 
     /// Returns a limit for requests of Skydock itself, without parts.
-    pub(crate) fn of_host(most: usize) -> Self {
+    pub(crate) fn of_skydock(most: usize) -> Self {
         Self {
             shares: ArcSwap::from_pointee(Shares::new(most, 0, Kinds::ALL)),
             most,

@@ -1,6 +1,7 @@
-//! The rate and the concurrency of requests to one host.
+//! The rate and the concurrency of requests to one host: a token for each attempt, a slot for each
+//! request.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use parking_lot::Mutex;
 use skydock_cloud::{CallKind, PerKind};
@@ -39,7 +40,8 @@ impl Key {
     }
 }
 
-/// Requests to one host under the same limits.
+/// Limits requests to one host: a request takes a slot once (`gateway/send.rs`), and a token for
+/// each attempt (`gateway/attempt.rs`).
 #[derive(Debug)]
 pub(crate) struct HostLimiter {
     key: Key,
@@ -118,13 +120,16 @@ impl HostLimiter {
 }
 
 /// Waits for a turn, and notes whether it had to.
-async fn turn<'a>(queue: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePermit<'a>> {
+async fn turn<'a>(queue: &'a Semaphore, waited: &mut bool) -> SemaphorePermit<'a> {
     if let Ok(turn) = queue.try_acquire() {
-        return Some(turn);
+        return turn;
     }
     *waited = true;
-    // The semaphore is never closed.
-    queue.acquire().await.ok()
+    match queue.acquire().await {
+        Ok(turn) => turn,
+        // Nobody passes a closed queue; none is ever closed.
+        Err(_) => pending().await,
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{
     limits::{
-        breaker::{Breaker, Outcome, Pass},
+        breaker::{Breaker, Pass, Reachability},
         host_limiter::HostLimiter,
         pauses::Pauses,
         shares::Kinds,
@@ -149,7 +149,7 @@ impl HostState {
         }
     }
 
-    /// Lets a request through the breaker. The caller must report its outcome; a request that is
+    /// Lets a request through the breaker. The caller must report what it shows; a request that is
     /// canceled after `patience` counts as not answered.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl HostState {
                 host: self.clone(),
                 kind,
                 pass,
-                outcome: Outcome::Unknown,
+                reachability: Reachability::Unknown,
                 entered: now,
                 patience,
             }),
@@ -180,30 +180,30 @@ pub(crate) struct BreakerPermit {
     host: Arc<HostState>,
     kind: CallKind,
     pass: Pass,
-    outcome: Outcome,
+    reachability: Reachability,
     entered: Instant,
     patience: Duration,
 }
 
 impl BreakerPermit {
-    /// Reports the outcome of the request. A request that is dropped without this was canceled.
-    pub(crate) fn ended(mut self, outcome: Outcome) {
-        self.outcome = outcome;
+    /// Reports what the request has shown. One that is dropped without this was canceled.
+    pub(crate) fn ended(mut self, reachability: Reachability) {
+        self.reachability = reachability;
     }
 }
 
 impl Drop for BreakerPermit {
     fn drop(&mut self) {
         let now = Instant::now();
-        let outcome = match self.outcome {
+        let reachability = match self.reachability {
             // Whoever gave up was patient enough.
-            Outcome::Unknown if now >= self.entered + self.patience => Outcome::Late,
-            outcome => outcome,
+            Reachability::Unknown if now >= self.entered + self.patience => Reachability::Late,
+            reachability => reachability,
         };
 
         let is_open = {
             let mut breaker = self.host.breakers.get(self.kind).lock();
-            breaker.leave(self.pass, self.entered, outcome, now);
+            breaker.leave(self.pass, self.entered, reachability, now);
             breaker.is_open(now)
         };
         if is_open {
@@ -250,15 +250,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_requests_without_an_outcome_count_as_late_after_a_while() {
         let hosts = Hosts::default();
-        let ended_as = async |name, outcome: Option<Outcome>| {
+        let ended_as = async |name, reachability: Option<Reachability>| {
             let host = hosts.named(name);
             for _ in 0..10 {
                 let Ok(passed) = host.enter(CallKind::Nodes, PATIENCE) else {
                     return false;
                 };
                 tokio::time::advance(PATIENCE).await;
-                match outcome {
-                    Some(outcome) => passed.ended(outcome),
+                match reachability {
+                    Some(reachability) => passed.ended(reachability),
                     None => drop(passed),
                 }
             }
@@ -266,9 +266,9 @@ mod tests {
         };
 
         assert!(!ended_as("canceled.example", None).await);
-        assert!(!ended_as("hurried.example", Some(Outcome::Unknown)).await);
-        assert!(ended_as("plugin-failed.example", Some(Outcome::Unrelated)).await);
-        assert!(ended_as("answered.example", Some(Outcome::Answered)).await);
+        assert!(!ended_as("hurried.example", Some(Reachability::Unknown)).await);
+        assert!(ended_as("plugin-failed.example", Some(Reachability::Unrelated)).await);
+        assert!(ended_as("answered.example", Some(Reachability::Answered)).await);
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         for _ in 0..5 {
             host.enter(CallKind::Nodes, PATIENCE)
                 .unwrap()
-                .ended(Outcome::Unreachable);
+                .ended(Reachability::Unreachable);
         }
 
         assert_eq!(hosts.open(), 1);
@@ -332,7 +332,7 @@ mod tests {
         drop(host.enter(CallKind::Nodes, PATIENCE).unwrap());
         host.enter(CallKind::Nodes, PATIENCE)
             .unwrap()
-            .ended(Outcome::Answered);
+            .ended(Reachability::Answered);
         assert_eq!(hosts.open(), 0);
         host.enter(CallKind::Nodes, PATIENCE).unwrap();
     }

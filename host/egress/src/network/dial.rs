@@ -111,7 +111,7 @@ impl Connector {
     }
 
     /// Creates a connector for requests of Skydock itself, which may go to any address.
-    pub(crate) fn of_host(
+    pub(crate) fn of_skydock(
         resolver: Arc<dyn Resolver>,
         tls: TlsConfig,
         certificate: Option<ClientCertificate>,
@@ -121,7 +121,7 @@ impl Connector {
         Self::with(Dialer {
             resolver,
             closed: Arc::new(Closed::default),
-            connections: Arc::new(Connections::of_host(connections)),
+            connections: Arc::new(Connections::of_skydock(connections)),
             addresses: None,
             tls: Tls::new(tls, certificate, None, EgressMetrics::default()),
             proxy: None,

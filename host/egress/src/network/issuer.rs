@@ -56,7 +56,7 @@ impl HostIssuer {
             ..tls
         };
 
-        let connector = Connector::of_host(resolver, tls, certificate, CONNECTIONS, CONNECT);
+        let connector = Connector::of_skydock(resolver, tls, certificate, CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())

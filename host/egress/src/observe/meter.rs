@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use http::Method;
+use http::{Method, request::Parts};
 use skydock_cloud::{Capability, text::beginning};
 use skydock_credentials::request::actions::Actions;
 use tokio::time::Instant;
@@ -33,23 +33,24 @@ const MAX_ACTIONS: usize = 16;
 /// Maximum bytes of each of these actions.
 const MAX_ACTION_BYTES: usize = 128;
 
-/// The measurement of a request, from its admission until its answer is read or it is canceled.
+/// The measurement of a request, from its admission until its answer is read or it is canceled: it
+/// is counted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestMeter {
-    pub(crate) metrics: Arc<RuleMetrics>,
-    pub(crate) hosts: Arc<Hosts>,
+    metrics: Arc<RuleMetrics>,
+    hosts: Arc<Hosts>,
     /// The label for the action that it names.
-    pub(crate) action: Arc<str>,
-    pub(crate) method: Method,
-    pub(crate) target: Target,
-    pub(crate) path: String,
-    pub(crate) started: Instant,
+    action: Arc<str>,
+    method: Method,
+    target: Target,
+    path: String,
+    started: Instant,
     pub(crate) status: Option<u16>,
     pub(crate) sent: Arc<AtomicU64>,
     pub(crate) received: u64,
     /// Why there is no complete answer.
-    pub(crate) error: Option<&'static str>,
-    pub(crate) audit: Option<Box<Audited>>,
+    error: Option<&'static str>,
+    audit: Option<Box<Audited>>,
 }
 
 /// What only the audit needs to know about a request.
@@ -79,9 +80,32 @@ impl Audited {
 }
 
 impl RequestMeter {
-    pub(crate) fn start(self) -> Self {
-        self.metrics.started();
-        self
+    /// Starts the measurement of a request that is admitted with this head. The metrics are those
+    /// of the first rule that may apply.
+    pub(crate) fn start(
+        head: &Parts,
+        target: Target,
+        started: Instant,
+        metrics: Arc<RuleMetrics>,
+        hosts: Arc<Hosts>,
+        audit: Option<Box<Audited>>,
+    ) -> Self {
+        metrics.started();
+
+        Self {
+            metrics,
+            hosts,
+            action: Arc::default(),
+            method: head.method.clone(),
+            path: without_values(&head.uri),
+            target,
+            started,
+            status: None,
+            sent: Arc::default(),
+            received: 0,
+            error: None,
+            audit,
+        }
     }
 
     /// Sets the rule that applies, which may differ from the first candidate.
@@ -190,7 +214,7 @@ impl Drop for RequestMeter {
 
 /// Returns a path for the log: names of query parameters are kept, but their values, which may be
 /// secrets, are removed.
-pub(crate) fn without_values(uri: &http::Uri) -> String {
+fn without_values(uri: &http::Uri) -> String {
     let mut text = uri.path().to_owned();
     for (at, pair) in uri
         .query()

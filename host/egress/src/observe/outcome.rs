@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use http::Method;
 
-/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct RequestOutcome<'a> {
     pub(crate) action: &'a Arc<str>,

@@ -105,7 +105,7 @@ pub(crate) struct CompiledRule {
 
 /// The decision of a rule about actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ActionMatch {
     Yes,
     No,
     /// It depends on the body.
@@ -141,9 +141,9 @@ impl CompiledRule {
     }
 
     /// Decides whether the actions are allowed.
-    pub(crate) fn permits_actions(&self, actions: &Actions) -> Verdict {
+    pub(crate) fn permits_actions(&self, actions: &Actions) -> ActionMatch {
         if self.actions.is_empty() {
-            Verdict::Yes
+            ActionMatch::Yes
         } else {
             judge(&self.actions, actions)
         }
@@ -161,11 +161,11 @@ impl CompiledRule {
 
     /// Decides whether the request is a read, as far as can be determined: a method that reads and
     /// no action, or only actions that the rule lists as reads.
-    pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {
+    pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> ActionMatch {
         if !can_read(method) {
-            Verdict::No
+            ActionMatch::No
         } else if is_bodiless(method) && actions.named.is_empty() {
-            Verdict::Yes
+            ActionMatch::Yes
         } else {
             judge(&self.reads, actions)
         }
@@ -243,20 +243,20 @@ fn same_credential(one: Option<&Arc<dyn Credential>>, two: Option<&Arc<dyn Crede
     }
 }
 
-fn judge(globs: &[Glob], actions: &Actions) -> Verdict {
+fn judge(globs: &[Glob], actions: &Actions) -> ActionMatch {
     if !actions
         .named
         .iter()
         .all(|name| globs.iter().any(|glob| glob.matches(name)))
         || globs.is_empty()
     {
-        return Verdict::No;
+        return ActionMatch::No;
     }
 
     match (actions.open, actions.named.is_empty()) {
-        (true, _) => Verdict::Open,
-        (false, false) => Verdict::Yes,
-        (false, true) => Verdict::No,
+        (true, _) => ActionMatch::Open,
+        (false, false) => ActionMatch::Yes,
+        (false, true) => ActionMatch::No,
     }
 }
 

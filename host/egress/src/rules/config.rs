@@ -1,10 +1,10 @@
-//! The `egress` list of a plugin in the configuration file.
+//! The `egress` list of a plugin in the configuration file: all fields of a rule.
 //!
 //! A field of a rule is one of [`EgressRule`]. `compiled/compile.rs` checks it and makes it part of
 //! the `CompiledRule`, which `gateway/choose.rs`, `gateway/inspect.rs` and `gateway/send.rs` ask;
-//! paths are compared in `path.rs`, and a limit on requests to a host is enforced in
-//! `limits/hosts.rs`. Operators read about it under "What
-//! a plugin may reach" in `docs/operating.md`.
+//! paths are compared in `path.rs`, headers in `headers.rs`, and a limit on requests to a host is
+//! enforced in `limits/hosts.rs`. Operators read about it under "What a plugin may reach" in
+//! `docs/operating.md`.
 
 mod error;
 

@@ -43,8 +43,8 @@ impl Prefix {
             );
         }
 
-        if let Some(trick) = trick(text) {
-            return Err(trick);
+        if let Some(ambiguity) = ambiguity(text) {
+            return Err(ambiguity);
         }
 
         if text
@@ -66,8 +66,8 @@ impl Prefix {
         })
     }
 
-    /// Returns true if the path equals the prefix or is below it. The path must not have a
-    /// [`trick`].
+    /// Returns true if the path equals the prefix or is below it. The path must not have an
+    /// [`ambiguity`].
     pub(crate) fn permits(&self, path: &str) -> bool {
         path.strip_prefix(self.text.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -138,7 +138,7 @@ impl fmt::Display for Prefix {
 }
 
 impl Meaning {
-    /// Returns the meaning of a path without a [`trick`].
+    /// Returns the meaning of a path without an [`ambiguity`].
     pub(crate) fn of(path: &str) -> Self {
         let segments = path.split('/').map(|segment| {
             let decoded = decoded(segment);
@@ -238,7 +238,7 @@ fn decoded(segment: &str) -> Cow<'_, [u8]> {
 }
 
 /// Returns why a server might interpret the path differently, or `None` if the path is unambiguous.
-pub(crate) fn trick(path: &str) -> Option<&'static str> {
+pub(crate) fn ambiguity(path: &str) -> Option<&'static str> {
     if path.contains('\\') {
         return Some("the path has a backslash");
     }
@@ -256,7 +256,7 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
     for segment in path.split('/') {
         let decoded = match decode(segment) {
             Ok(decoded) => decoded,
-            Err(trick) => return Some(trick),
+            Err(ambiguity) => return Some(ambiguity),
         };
 
         // Old decoders accept overlong UTF-8 forms of a dot or a slash.
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     fn permits(prefix: &str, path: &str) -> bool {
-        trick(path).is_none() && Prefix::parse(prefix).expect(prefix).permits(path)
+        ambiguity(path).is_none() && Prefix::parse(prefix).expect(prefix).permits(path)
     }
 
     #[test]
@@ -425,7 +425,7 @@ mod tests {
             "/v3/%28A(b)S%28c))/secret",
             "/v3/(F(x))secret",
         ] {
-            assert!(trick(path).is_some(), "{path}");
+            assert!(ambiguity(path).is_some(), "{path}");
         }
 
         for path in [
@@ -439,7 +439,7 @@ mod tests {
             "/v3/(1)",
             "/v3/a(b(c))",
         ] {
-            assert_eq!(trick(path), None, "{path}");
+            assert_eq!(ambiguity(path), None, "{path}");
         }
     }
 
@@ -589,7 +589,7 @@ mod tests {
             let read = lenient(&path).to_lowercase();
             let below = read == "/v3/a" || read.starts_with("/v3/a/");
             prop_assert!(
-                !below || trick(&path).is_some() || prefix.may_permit(&Meaning::of(&path)),
+                !below || ambiguity(&path).is_some() || prefix.may_permit(&Meaning::of(&path)),
                 "{path} reads as {read}"
             );
         }

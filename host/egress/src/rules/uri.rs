@@ -1,4 +1,4 @@
-//! Strict parsing of the target of a request.
+//! Strict parsing of the URI of a request, and names of metadata services, which are denied.
 
 use http::Uri;
 

@@ -1,7 +1,7 @@
 use http::Request;
 use skydock_credentials::{CredentialError, CredentialErrorKind};
 
-use crate::world::World;
+use crate::world::{World, cloud};
 
 const ALLOWED: &str = "services: [ec2], regions: [eu-central-1]";
 
@@ -65,8 +65,8 @@ async fn a_chain_assumes_each_role_with_the_previous_keys() {
         .iter()
         .map(|seen| (seen.field("RoleArn"), seen.field("ExternalId")))
         .collect();
-    let expected = [("arn:a", ""), ("arn:b", crate::cloud::EXTERNAL_ID)]
-        .map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let expected =
+        [("arn:a", ""), ("arn:b", cloud::EXTERNAL_ID)].map(|(a, b)| (a.to_owned(), b.to_owned()));
     assert_eq!(found, expected);
     assert!(
         chain[0]

@@ -8,8 +8,6 @@
     reason = "helpers of tests, which clippy does not know for such; not all are needed here"
 )]
 
-mod cloud;
-mod issuer;
 mod keystone;
 mod moto;
 mod serve;

@@ -5,7 +5,7 @@ use skydock_clouds::OpenStack;
 use skydock_credentials::{Credential, CredentialErrorKind, Issuer};
 use tokio::sync::OnceCell;
 
-use crate::{issuer::Plain, world::World};
+use crate::world::{World, issuer::Plain};
 
 /// The cloud that all tests of this process share. It ends with the process.
 static CLOUD: OnceCell<OpenStack> = OnceCell::const_new();

@@ -17,10 +17,10 @@ use skydock_egress::{
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
-    aws, cloud, echo,
+    aws,
     oauth2::GRANTS,
     sessions::{CLOUD_CONF, FORM, JSON, KEYSTONE, VSPHERE},
-    world::World,
+    world::{World, cloud, echo},
 };
 
 /// Everything that this process has logged.

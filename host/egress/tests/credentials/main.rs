@@ -8,9 +8,6 @@
 )] // helpers of tests
 
 mod aws;
-mod cloud;
-mod echo;
-mod issuer;
 mod leaks;
 mod oauth2;
 mod serve;

@@ -2,7 +2,7 @@ use http::Request;
 use skydock_clouds::Aws;
 use skydock_credentials::{Credential, Issuer};
 
-use crate::{issuer::Plain, world::World};
+use crate::world::{World, issuer::Plain};
 
 const YAML: &str = "type: aws-sigv4, source: {files: {accessKeyIdFile: DIR/aws-id, secretAccessKeyFile: DIR/aws-secret}}, services: [ec2, elasticloadbalancing], regions: [eu-central-1]";
 

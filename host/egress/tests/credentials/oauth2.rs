@@ -1,7 +1,7 @@
 use http::Request;
 use skydock_credentials::{CredentialErrorKind, RequestKind};
 
-use crate::world::World;
+use crate::world::{World, cloud};
 
 /// All grants, each with the header that the cloud must receive.
 pub(crate) const GRANTS: &[(&str, &str)] = &[
@@ -106,8 +106,24 @@ async fn a_secret_changed_in_its_file_is_used_immediately() {
         error.to_string(),
         "credential `c`: its issuer 127.0.0.1 answered 400 (invalid_client): check its login and its URL"
     );
-    world.write("client-secret", crate::cloud::CLIENT_SECRET);
+    world.write("client-secret", cloud::CLIENT_SECRET);
     assert!(world.header(&*credential, "authorization").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_token_serves_while_the_file_of_its_secret_is_gone() {
+    let world = World::new().await;
+    let credential = world.credential(GRANTS[0].0);
+    let first = world.header(&*credential, "authorization").await.unwrap();
+    std::fs::remove_file(world.path("client-secret")).unwrap();
+    for _ in 0..2 {
+        let sent = world.header(&*credential, "authorization").await.unwrap();
+        assert_eq!(sent, first);
+    }
+    world.write("client-secret", cloud::CLIENT_SECRET);
+    let sent = world.header(&*credential, "authorization").await.unwrap();
+    assert_eq!(sent, first);
+    assert_eq!(world.cloud.seen("/oauth/token").len(), 1);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The fake cloud as a server for the vendors' own clients: `tests/vendors.py` checks that they
 //! accept it.
 
-use crate::cloud::{self, Cloud};
+use crate::world::cloud::{self, Cloud};
 
 #[tokio::test]
 #[ignore = "serves until the file $SKYDOCK_SERVE goes"]

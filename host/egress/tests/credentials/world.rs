@@ -1,5 +1,9 @@
 //! A test environment: a fake cloud, files with secrets, and a credential.
 
+pub(crate) mod cloud;
+pub(crate) mod echo;
+pub(crate) mod issuer;
+
 use std::{fs, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
@@ -10,7 +14,7 @@ use skydock_credentials::{
 };
 use tempfile::TempDir;
 
-use crate::{cloud::Cloud, issuer::Plain};
+use self::{cloud::Cloud, issuer::Plain};
 
 /// The answer that a plugin receives.
 #[derive(Debug)]
@@ -36,7 +40,7 @@ impl World {
             metrics: CredentialMetrics::default(),
             plain: Arc::new(Plain::new()),
         };
-        for (name, text) in crate::cloud::files(&world.cloud.url) {
+        for (name, text) in cloud::files(&world.cloud.url) {
             world.write(name, &text);
         }
         world

@@ -21,14 +21,18 @@ use crate::support::{Names, Plugin, Server, get, post, read, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Starts a server that counts concurrent requests, and returns the counter of the maximum.
-async fn busy(took: Duration) -> (Server, Arc<AtomicUsize>) {
+/// Starts a server that counts concurrent requests, and returns the counter of the maximum. It
+/// answers this long after there were as many as expected, however busy the machine is.
+async fn busy(took: Duration, expected: usize) -> (Server, Arc<AtomicUsize>) {
     let (now, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let peak = most.clone();
     let server = Server::http(move |_| {
         let (now, most) = (now.clone(), most.clone());
         async move {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            while most.load(Ordering::SeqCst) < expected {
+                tokio::time::sleep(MS).await;
+            }
             tokio::time::sleep(took).await;
             now.fetch_sub(1, Ordering::SeqCst);
             Response::new(Full::default())
@@ -46,7 +50,7 @@ async fn concurrent_requests_per_instance_and_host_are_limited() {
         (4, "", 32),
         (6, "", 36),
     ] {
-        let (server, peak) = busy(MS * 30).await;
+        let (server, peak) = busy(MS * 30, expected).await;
         let plugin = Plugin::to(
             &server,
             &format!("limits: {{{limit}rate: 10000, burst: 10000}}"),
@@ -98,7 +102,7 @@ async fn idle_connections_make_room_for_other_hosts() {
 
 #[tokio::test]
 async fn waiting_for_a_free_connection_ends_with_the_call() {
-    let (server, _) = busy(MS * 2000).await;
+    let (server, _) = busy(MS * 2000, 1).await;
     let plugin = Plugin::to(&server, "limits: {concurrency: 1}");
     let call = Call {
         left: MS * 200,

@@ -22,6 +22,7 @@ use tower::{
 
 use super::{
     metrics::{Measure, count_retries},
+    read_ahead::{ReadAheadConnector, read_ahead},
     unprocessed::Unprocessed,
 };
 
@@ -30,6 +31,10 @@ use super::{
 const PING: Duration = Duration::from_secs(10);
 /// The connection is closed if there is no answer to the ping within this time.
 const PONG: Duration = Duration::from_secs(5);
+
+/// Maximum bytes of an HTTP/2 frame. The API server sends each frame on its own: by default they are
+/// smaller than an event of a watch with a typical kubelet's node, which has some 20 KiB.
+const MAX_FRAME: u32 = 64 << 10;
 
 /// What sends requests.
 type Boxed = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
@@ -58,6 +63,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         // Otherwise a request that times out on a dead connection would be retried on another idle
         // one that is dead too.
         .http2_keep_alive_while_idle(true)
+        .http2_max_frame_size(MAX_FRAME)
         .build::<_, Body>(connector(&config)?);
 
     let service = ServiceBuilder::new()
@@ -86,7 +92,7 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
 
-type Connector = TimeoutConnector<hyper_rustls::HttpsConnector<HttpConnector>>;
+type Connector = TimeoutConnector<hyper_rustls::HttpsConnector<ReadAheadConnector>>;
 
 fn connector(config: &Config) -> Result<Connector, Error> {
     let mut tls = HttpsConnectorBuilder::new()
@@ -115,7 +121,8 @@ fn connector(config: &Config) -> Result<Connector, Error> {
     tcp.set_keepalive_interval(Some(PONG));
     tcp.set_keepalive_retries(Some(1));
 
-    let mut connector = TimeoutConnector::new(tls.enable_all_versions().wrap_connector(tcp));
+    let tls = tls.enable_all_versions().wrap_connector(read_ahead(tcp));
+    let mut connector = TimeoutConnector::new(tls);
     connector.set_connect_timeout(config.connect_timeout);
     Ok(connector)
 }

@@ -1,4 +1,4 @@
-//! Detects when a leader must stop.
+//! Detects when a leader must stop, because another replica may hold the Lease.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The rules of leader election, as pure functions.
+//! The rules of leader election, as pure functions: when to acquire, renew and give up the Lease.
 //!
 //! As in client-go, clocks of different machines are never compared: the rules depend on how long
 //! *this* process has seen the Lease unchanged.

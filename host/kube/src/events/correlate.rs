@@ -19,10 +19,37 @@ const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// dropped.
 const REMEMBERED: usize = 4096;
 
-/// Source and object (kind, namespace, name, UID). Shared by the maps.
-type Target = Arc<[String; 5]>;
-/// Target, whether the event is normal, and its reason.
-type Group = (Target, bool, String);
+/// The source of events, and the object that they are about.
+#[derive(PartialEq, Eq, Hash)]
+struct Target {
+    source: &'static str,
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+/// Events that are combined if there are many.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Group {
+    target: Arc<Target>,
+    is_normal: bool,
+    reason: String,
+}
+
+/// An event whose repetitions are counted.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Series {
+    group: Group,
+    /// Empty for the combined event of the group.
+    message: String,
+}
+
+/// A value, and when it was last used.
+struct Used<V> {
+    at: Instant,
+    value: V,
+}
 
 /// Decision about an event.
 #[derive(Debug, PartialEq)]
@@ -45,33 +72,32 @@ pub(super) struct Write {
 /// Remembers published events.
 #[derive(Default)]
 pub(super) struct Correlator {
-    seen: HashMap<(Group, String), (Instant, Write)>,
-    similar: HashMap<Group, (Instant, Vec<String>)>,
-    buckets: HashMap<Target, (Instant, f64)>,
+    seen: HashMap<Series, Used<Write>>,
+    /// Different messages of a group.
+    similar: HashMap<Group, Used<Vec<String>>>,
+    /// Tokens.
+    buckets: HashMap<Arc<Target>, Used<f64>>,
 }
 
 impl Correlator {
     pub(super) fn observe(&mut self, notice: &Notice, now: Instant, wall: Timestamp) -> Verdict {
         let part = |value: &Option<String>| value.clone().unwrap_or_default();
         let object = &notice.object;
-        let target = Arc::new([
-            notice.source.to_owned(),
-            part(&object.kind),
-            part(&object.namespace),
-            part(&object.name),
-            part(&object.uid),
-        ]);
-        let group = (
-            Arc::clone(&target),
-            notice.event_type == EventType::Normal,
-            notice.reason.clone(),
-        );
-        let (identity, message) = self.aggregate(&group, &notice.message, now);
+        let target = Arc::new(Target {
+            source: notice.source,
+            kind: part(&object.kind),
+            namespace: part(&object.namespace),
+            name: part(&object.name),
+            uid: part(&object.uid),
+        });
+        let group = Group {
+            target: Arc::clone(&target),
+            is_normal: notice.event_type == EventType::Normal,
+            reason: notice.reason.clone(),
+        };
+        let (series, message) = self.aggregate(group, &notice.message, now);
 
-        let known = self
-            .seen
-            .get(&(group.clone(), identity.clone()))
-            .map(|(_, write)| write.clone());
+        let known = self.seen.get(&series).map(|used| used.value.clone());
         let write = match known {
             Some(known) => Write {
                 count: known.count.saturating_add(1),
@@ -89,12 +115,7 @@ impl Correlator {
         };
 
         // As in client-go, an event that is dropped counts, too.
-        remember(
-            &mut self.seen,
-            (group, identity),
-            (now, write.clone()),
-            |(at, _)| *at,
-        );
+        remember(&mut self.seen, series, write.clone(), now);
 
         if self.allows(target, now) {
             Verdict::Publish(write)
@@ -103,13 +124,13 @@ impl Correlator {
         }
     }
 
-    /// Returns a text that identifies the event in its group, and the message to show.
-    fn aggregate(&mut self, group: &Group, message: &str, now: Instant) -> (String, String) {
+    /// Returns the series of the event, and the message to show.
+    fn aggregate(&mut self, group: Group, message: &str, now: Instant) -> (Series, String) {
         let recent = self
             .similar
-            .remove(group)
-            .filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
-        let mut messages = recent.map(|(_, messages)| messages).unwrap_or_default();
+            .remove(&group)
+            .filter(|used| now.saturating_duration_since(used.at) <= SIMILAR_WITHIN);
+        let mut messages = recent.map(|used| used.value).unwrap_or_default();
 
         // More messages are not needed to know that there are many.
         if messages.len() < SIMILAR && !messages.iter().any(|other| other == message) {
@@ -117,49 +138,38 @@ impl Correlator {
         }
 
         let many = messages.len() >= SIMILAR;
-        remember(
-            &mut self.similar,
-            group.clone(),
-            (now, messages),
-            |(at, _)| *at,
-        );
+        remember(&mut self.similar, group.clone(), messages, now);
 
-        if many {
-            (
-                String::new(),
-                format!("(combined from similar events): {message}"),
-            )
+        let (identity, shown) = if many {
+            let combined = format!("(combined from similar events): {message}");
+            (String::new(), combined)
         } else {
             (message.to_owned(), message.to_owned())
-        }
+        };
+        let series = Series {
+            group,
+            message: identity,
+        };
+        (series, shown)
     }
 
-    fn allows(&mut self, target: Target, now: Instant) -> bool {
-        let (at, tokens) = self
-            .buckets
-            .get(&target)
-            .copied()
-            .unwrap_or((now, SPAM_BURST));
-
-        let earned = now.saturating_duration_since(at).as_secs_f64() * SPAM_REFILL;
-        let tokens = (tokens + earned).min(SPAM_BURST);
+    fn allows(&mut self, target: Arc<Target>, now: Instant) -> bool {
+        let tokens = self.buckets.get(&target).map_or(SPAM_BURST, |used| {
+            let earned = now.saturating_duration_since(used.at).as_secs_f64() * SPAM_REFILL;
+            (used.value + earned).min(SPAM_BURST)
+        });
         let allowed = tokens >= 1.0;
         let left = if allowed { tokens - 1.0 } else { tokens };
 
-        remember(&mut self.buckets, target, (now, left), |(at, _)| *at);
+        remember(&mut self.buckets, target, left, now);
         allowed
     }
 }
 
 /// Inserts an entry; drops the older half of the entries if the map is full.
-fn remember<K: Hash + Eq, V>(
-    memory: &mut HashMap<K, V>,
-    key: K,
-    value: V,
-    at: impl Fn(&V) -> Instant,
-) {
+fn remember<K: Hash + Eq, V>(memory: &mut HashMap<K, Used<V>>, key: K, value: V, now: Instant) {
     if memory.len() >= REMEMBERED && !memory.contains_key(&key) {
-        let mut times: Vec<Instant> = memory.values().map(&at).collect();
+        let mut times: Vec<Instant> = memory.values().map(|used| used.at).collect();
         times.sort_unstable();
 
         let dropped = times.len() / 2;
@@ -168,17 +178,16 @@ fn remember<K: Hash + Eq, V>(
             let older = times.partition_point(|time| *time < middle);
             let mut surplus = dropped - older;
 
-            memory.retain(|_, value| {
-                let time = at(value);
-                if time == middle && surplus > 0 {
+            memory.retain(|_, used| {
+                if used.at == middle && surplus > 0 {
                     surplus -= 1;
                     return false;
                 }
-                time >= middle
+                used.at >= middle
             });
         }
     }
-    memory.insert(key, value);
+    memory.insert(key, Used { at: now, value });
 }
 
 /// Returns the object's name and the time, as client-go names events. Names of objects have at most

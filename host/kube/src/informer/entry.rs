@@ -1,6 +1,6 @@
 //! What is kept of an object, for each kind of object.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -8,8 +8,11 @@ use kube::Resource;
 use prost::DecodeError;
 use serde::de::DeserializeOwned;
 
-/// Decodes an object in protobuf.
-pub type FromProtobuf<O> = fn(Bytes) -> Result<O, DecodeError>;
+/// Decodes an object in protobuf, and splits it. It may share with the previous version what has
+/// not changed.
+pub type FromProtobuf<K> = fn(Bytes, &Before<'_, K>) -> Result<Entry<K>, DecodeError>;
+/// Returns the previous version of the object with this key, see [`Entry::key`].
+pub type Before<'a, K> = dyn Fn(&str) -> Option<Arc<Entry<K>>> + 'a;
 
 /// A kind of object that can be watched, and what is kept of each object.
 pub trait Kind: Debug + Sized + 'static {
@@ -27,7 +30,7 @@ pub trait Kind: Debug + Sized + 'static {
     const FIELDS: Option<&'static str> = None;
 
     /// Decodes an object in protobuf; `None` if this kind is only read as JSON.
-    const PROTOBUF: Option<FromProtobuf<Self::Object>> = None;
+    const PROTOBUF: Option<FromProtobuf<Self>> = None;
 
     /// Splits an object into the kept part and the view.
     fn split(object: Self::Object) -> (Self::Kept, Self::View);
@@ -58,7 +61,7 @@ pub struct Identity<'a> {
 pub struct Entry<K: Kind> {
     /// The part of the object that is not in the view.
     pub object: K::Kept,
-    /// Its view.
+    /// What was computed of it.
     pub view: K::View,
 }
 

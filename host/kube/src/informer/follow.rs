@@ -19,10 +19,11 @@ use crate::api::{Action, ApiError};
 /// First delay before all objects are listed again because a watch could not be resumed; it doubles
 /// each time.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Longest delay before a list or a watch is requested again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Maximum number of pages of a list: half a million objects, many times as many as Kubernetes
 /// supports.
-const MOST_PAGES: usize = 5_000;
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAGES: usize = 5_000;
 /// A watch that ends earlier without an event counts as failed, as in client-go: a proxy or an
 /// overloaded API server may end each one at once.
 const SHORT: Duration = Duration::from_secs(1);
@@ -44,7 +45,7 @@ impl<K: Kind> Informer<K> {
 
     /// Lists all objects and watches them, until they have to be listed again.
     async fn follow(&self, client: &Client) {
-        let mut back_off = Capped::default();
+        let mut back_off = CappedBackoff::default();
         let mut version = loop {
             match self.list_all(client).await {
                 Ok(version) => break version,
@@ -70,8 +71,8 @@ impl<K: Kind> Informer<K> {
     async fn list_all(&self, client: &Client) -> Result<String, Error> {
         let mut listed = HashSet::new();
         let mut next = None;
-        for _ in 0..MOST_PAGES {
-            let page: Page<K> = wire::list(client, next).await?;
+        for _ in 0..MAX_PAGES {
+            let page: Page<K> = wire::list(client, next, self).await?;
             listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
             next = page.next;
 
@@ -87,7 +88,7 @@ impl<K: Kind> Informer<K> {
         }
 
         Err(Error::Service(
-            format!("the list has more than {MOST_PAGES} pages").into(),
+            format!("the list has more than {MAX_PAGES} pages").into(),
         ))
     }
 
@@ -96,9 +97,9 @@ impl<K: Kind> Informer<K> {
         &self,
         client: &Client,
         version: &mut String,
-        back_off: &mut Capped,
+        back_off: &mut CappedBackoff,
     ) -> ControlFlow<()> {
-        let mut events = match wire::watch::<K>(client, version).await {
+        let mut events = match wire::watch(client, version, self).await {
             Ok(events) => events,
             Err(Error::Api(status)) if status.code == 410 => return expired::<K>(&status),
             Err(error) => {
@@ -112,32 +113,30 @@ impl<K: Kind> Informer<K> {
         while let Ok(Some(event)) = timeout(SILENCE, events.next()).await {
             useless = false;
 
-            let error = match event {
-                Ok(Event::Failed(status)) if status.code == 410 => return expired::<K>(&status),
-                Ok(Event::Failed(status)) => Error::Api(status),
+            let event = match event {
+                Ok(event) => event,
+                Err(Error::Api(status)) if status.code == 410 => return expired::<K>(&status),
                 // Reading goes on: an event that cannot be decoded must not hide others.
-                Err(error) => error,
-                // A watch from an empty version starts at the present, so that earlier deletions are
-                // missed.
-                Ok(event) if event.version().is_some_and(str::is_empty) => {
-                    tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
-                    return ControlFlow::Break(());
-                }
-                Ok(event) => {
-                    back_off.reset();
-                    if let Some(at) = event.version() {
-                        at.clone_into(version);
-                    }
-                    match event {
-                        Event::Applied(entry) => drop(self.put(entry)),
-                        Event::Deleted(entry) => self.delete(&entry.key()),
-                        Event::Bookmark(_) | Event::Failed(_) => {}
-                    }
+                Err(error) => {
+                    back_off.fail::<K>("watch", error).await;
                     continue;
                 }
             };
 
-            back_off.fail::<K>("watch", error).await;
+            // A watch from an empty version starts at the present, so that earlier deletions are
+            // missed.
+            if event.version().is_empty() {
+                tracing::warn!(kind = %K::Object::plural(&()), "cannot watch: an event has no resource version");
+                return ControlFlow::Break(());
+            }
+
+            back_off.reset();
+            event.version().clone_into(version);
+            match event {
+                Event::Applied(entry) => drop(self.put(entry)),
+                Event::Deleted(entry) => self.delete(&entry.key()),
+                Event::Bookmark(_) => {}
+            }
         }
 
         if useless && begin.elapsed() < SHORT {
@@ -162,9 +161,9 @@ fn expired<K: Kind>(status: &Status) -> ControlFlow<()> {
 /// Back-off of a watcher: as in client-go's reflectors, whose jitter can turn 30 s into a minute,
 /// but at most [`LONGEST_PAUSE`].
 #[derive(Default)]
-struct Capped(Option<DefaultBackoff>);
+struct CappedBackoff(Option<DefaultBackoff>);
 
-impl Iterator for Capped {
+impl Iterator for CappedBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -173,7 +172,7 @@ impl Iterator for Capped {
     }
 }
 
-impl Capped {
+impl CappedBackoff {
     /// Logs an error, and waits. If a permission is missing, the message says which one.
     async fn fail<K: Kind>(&mut self, verb: &'static str, error: Error) {
         let resource = K::Object::plural(&());
@@ -186,7 +185,7 @@ impl Capped {
     }
 }
 
-impl Backoff for Capped {
+impl Backoff for CappedBackoff {
     fn reset(&mut self) {
         // With each event: another back-off is only made when it is needed.
         self.0 = None;

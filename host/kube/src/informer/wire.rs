@@ -20,7 +20,7 @@ use tokio_util::{
     io::StreamReader,
 };
 
-use super::{Entry, Kind};
+use super::{Entry, Informer, Kind};
 
 /// Objects per page of a list. While a page is decoded, it is in memory twice, and a node has some
 /// 20 KiB: with the 500 of client-go, pages would take most of the memory at startup.
@@ -28,13 +28,18 @@ const PAGE: u32 = 100;
 
 /// Maximum bytes of an event of a watch. An object has at most 1.5 MiB in the API server's storage,
 /// and JSON is not several times as long.
-const MOST_OF_EVENT: usize = 16 << 20;
+const MAX_EVENT: usize = 16 << 20;
+
+/// Bytes of the buffer for events of a watch, which grows for larger ones. Room for a typical
+/// kubelet's node of 20 KiB, and the head of the next event: without it, each event would need
+/// another buffer.
+const ROOM_FOR_EVENT: usize = 32 << 10;
 
 /// Maximum bytes of a page of a list, after decompression: more than half a MiB for each object.
-const MOST_OF_PAGE: usize = 64 << 20;
+const MAX_PAGE: usize = 64 << 20;
 
 /// Maximum bytes of an answer with an error.
-const MOST_OF_ERROR: usize = 1 << 20;
+const MAX_ERROR: usize = 1 << 20;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Accepted content types of kinds that can be read from protobuf: servers that do not support it
@@ -51,7 +56,7 @@ pub(super) struct Page<K: Kind> {
     pub(super) version: Option<String>,
 }
 
-/// An event of a watch.
+/// An event of a watch. One that says that the watch has failed is an [`Error::Api`].
 #[derive(Debug)]
 pub(super) enum Event<K: Kind> {
     /// The object was added or changed.
@@ -60,23 +65,30 @@ pub(super) enum Event<K: Kind> {
     Deleted(Entry<K>),
     /// Nothing has changed up to this version.
     Bookmark(String),
-    /// The watch has failed.
-    Failed(Box<Status>),
 }
 
 impl<K: Kind> Event<K> {
-    /// Returns the version up to which the watch has come; `None` if it has failed.
-    pub(super) fn version(&self) -> Option<&str> {
+    /// Returns the version up to which the watch has come.
+    pub(super) fn version(&self) -> &str {
         match self {
-            Self::Applied(entry) | Self::Deleted(entry) => Some(entry.resource_version()),
-            Self::Bookmark(version) => Some(version),
-            Self::Failed(_) => None,
+            Self::Applied(entry) | Self::Deleted(entry) => entry.resource_version(),
+            Self::Bookmark(version) => version,
         }
     }
 }
 
-/// Requests a page.
-pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Result<Page<K>, Error> {
+/// The body of an answer, and how it is encoded.
+struct Answer {
+    is_protobuf: bool,
+    body: Body,
+}
+
+/// Requests a page. `cache` has the previous versions of the objects.
+pub(super) async fn list<K: Kind>(
+    client: &Client,
+    next: Option<String>,
+    cache: &Informer<K>,
+) -> Result<Page<K>, Error> {
     let params = ListParams {
         limit: Some(PAGE),
         continue_token: next,
@@ -85,21 +97,23 @@ pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Resu
     };
 
     let request = core::Request::new(K::Object::url_path(&(), None)).list(&params);
-    let (is_protobuf, body) = send::<K>(client, request.map_err(Error::BuildRequest)?).await?;
-    let body = collect(body, MOST_OF_PAGE).await?;
+    let answer = send::<K>(client, request.map_err(Error::BuildRequest)?).await?;
+    let body = collect(answer.body, MAX_PAGE).await?;
 
-    if is_protobuf {
-        Ok(protobuf::page(body)?)
+    if answer.is_protobuf {
+        Ok(protobuf::page(body, &|key: &str| cache.get(key))?)
     } else {
         json::page(&body).map_err(Error::SerdeError)
     }
 }
 
-/// Starts a watch. The stream ends with the answer, and after an error of the connection.
-pub(super) async fn watch<K: Kind>(
+/// Starts a watch. The stream ends with the answer, and after an error of the connection. `cache`
+/// has the previous versions of the objects.
+pub(super) async fn watch<'a, K: Kind>(
     client: &Client,
     version: &str,
-) -> Result<BoxStream<'static, Result<Event<K>, Error>>, Error> {
+    cache: &'a Informer<K>,
+) -> Result<BoxStream<'a, Result<Event<K>, Error>>, Error> {
     let params = WatchParams {
         field_selector: K::FIELDS.map(str::to_owned),
         ..WatchParams::default()
@@ -114,28 +128,33 @@ pub(super) async fn watch<K: Kind>(
         HeaderValue::from_static("identity"),
     );
 
-    let (is_protobuf, body) = send::<K>(client, request).await?;
-    Ok(if is_protobuf {
-        in_protobuf(body).boxed()
+    let answer = send::<K>(client, request).await?;
+    Ok(if answer.is_protobuf {
+        in_protobuf(answer.body, cache).boxed()
     } else {
-        in_json(body).boxed()
+        in_json(answer.body).boxed()
     })
 }
 
 /// In protobuf, each event is preceded by its length in four bytes.
-fn in_protobuf<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
+fn in_protobuf<K: Kind>(
+    body: Body,
+    cache: &Informer<K>,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
     let bytes = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
     let codec = LengthDelimitedCodec::builder()
-        .max_frame_length(MOST_OF_EVENT)
+        .max_frame_length(MAX_EVENT)
         .new_codec();
-    FramedRead::new(bytes, codec)
-        .map(|event| Ok(protobuf::event(event.map_err(Error::ReadEvents)?.freeze())?))
+    FramedRead::with_capacity(bytes, codec, ROOM_FOR_EVENT).map(move |event| {
+        let frame = event.map_err(Error::ReadEvents)?.freeze();
+        protobuf::event(frame, &|key: &str| cache.get(key))
+    })
 }
 
 /// In JSON, each event is a line.
 fn in_json<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
     let bytes = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
-    FramedRead::new(bytes, LinesCodec::new_with_max_length(MOST_OF_EVENT)).filter_map(|line| {
+    FramedRead::new(bytes, LinesCodec::new_with_max_length(MAX_EVENT)).filter_map(|line| {
         ready(match line {
             Ok(line) => json::event(&line).transpose(),
             Err(LinesCodecError::Io(error)) => Some(Err(Error::ReadEvents(error))),
@@ -146,12 +165,8 @@ fn in_json<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> +
     })
 }
 
-/// Sends a request. Returns whether the answer is in protobuf, and its body; an error of the API
-/// server is an error.
-async fn send<K: Kind>(
-    client: &Client,
-    mut request: Request<Vec<u8>>,
-) -> Result<(bool, Body), Error> {
+/// Sends a request. An error of the API server is an error.
+async fn send<K: Kind>(client: &Client, mut request: Request<Vec<u8>>) -> Result<Answer, Error> {
     if K::PROTOBUF.is_some() {
         request.headers_mut().insert(header::ACCEPT, ACCEPT);
     }
@@ -161,10 +176,10 @@ async fn send<K: Kind>(
     let is_protobuf = is_protobuf(answer.headers());
     let body = answer.into_body();
     if !code.is_client_error() && !code.is_server_error() {
-        return Ok((is_protobuf, body));
+        return Ok(Answer { is_protobuf, body });
     }
 
-    let body = collect(body, MOST_OF_ERROR).await?;
+    let body = collect(body, MAX_ERROR).await?;
     let status = if is_protobuf {
         protobuf::status(body.clone()).ok()
     } else {

@@ -1,4 +1,4 @@
-//! Delays of failed items.
+//! Exponential back-off: the delays of items that failed.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},

@@ -1,4 +1,4 @@
-//! Items that can be handed out.
+//! Items that can be handed out, by priority.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,8 +1,34 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
 
 use proptest::prelude::*;
+use tokio::time::advance;
 
 use super::*;
+
+/// Counts how often a future is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Wakes {
+    /// Returns the number since the last call.
+    fn take(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
 
 fn queue() -> Queue<u8> {
     let metrics = WorkqueueMetrics::register(&mut prometheus_client::registry::Registry::default());
@@ -452,6 +478,91 @@ async fn work_in_progress_is_measured() {
         ),
         (8.0, 5.0)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_work_in_progress_is_measured_again_and_again() {
+    let queue = queue();
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut observing = pin!(queue.observe());
+    let mut observe = || {
+        assert!(
+            observing
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        queue.metrics.unfinished_work.get()
+    };
+
+    assert_eq!(observe(), 0.0);
+    advance(Duration::from_secs(3600)).await;
+    assert_eq!(wakes.take(), 0, "nothing is processed");
+
+    queue.add(1, Priority::Change);
+    assert_eq!(ready(&queue, 1).await, [1]);
+    assert_eq!(wakes.take(), 1, "an item was handed out");
+    observe();
+    for half_seconds in 1..4 {
+        advance(GAUGE_PERIOD).await;
+        assert_eq!(wakes.take(), 1);
+        assert_eq!((observe() * 2.0).round(), f64::from(half_seconds));
+    }
+
+    queue.done(&1);
+    advance(GAUGE_PERIOD).await;
+    assert_eq!((wakes.take(), observe()), (1, 0.0));
+    advance(Duration::from_secs(3600)).await;
+    assert_eq!(wakes.take(), 0, "nothing is processed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_item_wakes_workers_only_for_others() {
+    let queue = queue();
+    queue.add_all(1..=3, Priority::Change);
+    assert_eq!(ready(&queue, 3).await, [1, 2, 3]);
+    queue.add(4, Priority::Recheck);
+
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut worker = pin!(queue.take_changes(1));
+    let mut take = || worker.as_mut().poll(&mut Context::from_waker(&waker));
+
+    assert!(take().is_pending());
+    queue.done(&1);
+    assert_eq!(wakes.take(), 0, "no change waits");
+
+    queue.add(2, Priority::Change);
+    assert_eq!(wakes.take(), 1);
+    assert!(take().is_pending(), "it is still being processed");
+    queue.done(&2);
+    assert_eq!(wakes.take(), 1, "it waits again");
+    assert_eq!(take(), Poll::Ready(Some(vec![(2, Priority::Change)])));
+    queue.done(&3);
+    assert_eq!(wakes.take(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_recheck_wakes_workers_for_the_next_one() {
+    let queue = queue();
+    queue.pace(Pace {
+        interval: Duration::ZERO,
+        burst: 1,
+        in_flight: 1,
+    });
+    queue.add_all(1..=2, Priority::Recheck);
+    assert_eq!(ready(&queue, 2).await, [1]);
+
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut worker = pin!(queue.take_batch(2));
+    let mut take = || worker.as_mut().poll(&mut Context::from_waker(&waker));
+
+    assert!(take().is_pending());
+    queue.done(&1);
+    assert_eq!(wakes.take(), 1);
+    assert_eq!(take(), Poll::Ready(Some(vec![(2, Priority::Recheck)])));
 }
 
 #[tokio::test(start_paused = true)]

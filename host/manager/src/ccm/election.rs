@@ -1,20 +1,11 @@
 //! Leader election of the process.
-//!
-//! A number such as P-23 is that of a statement in `docs/parity.md`.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    sync::{Arc, atomic::AtomicBool},
     thread,
 };
 
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use prometheus_client::registry::Registry;
 use skydock_kube::{
     api::{with_causes, with_deadline},
     clients,
@@ -31,7 +22,7 @@ pub(super) struct Election {
     pub(super) config: ElectionConfig,
     pub(super) state: watch::Sender<Leadership>,
     lease: watch::Sender<LeaseAccess>,
-    pub(super) metrics: Arc<Metrics>,
+    metrics: ElectionMetrics,
 }
 
 /// An election that has started.
@@ -43,65 +34,14 @@ pub(super) struct Started {
     pub(super) annotation: LeaseAnnotation,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LeaseLabel {
-    name: String,
-}
-
-/// The election metrics (P-23).
-pub(super) struct Metrics {
-    name: String,
-    leading: Family<LeaseLabel, Gauge>,
-    slow_path: Family<LeaseLabel, Counter<u64, AtomicU64>>,
-}
-
-impl ElectionMetrics for Metrics {
-    fn leading(&self, leading: bool) {
-        self.leading
-            .get_or_create(&LeaseLabel {
-                name: self.name.clone(),
-            })
-            .set(i64::from(leading));
-    }
-
-    fn slow_path(&self) {
-        self.slow_path
-            .get_or_create(&LeaseLabel {
-                name: self.name.clone(),
-            })
-            .inc();
-    }
-}
-
 impl Election {
     pub(super) fn new(config: ElectionConfig, registry: &mut Registry) -> Self {
-        let metrics = Metrics {
-            name: config.name.clone(),
-            leading: Family::default(),
-            slow_path: Family::default(),
-        };
-
-        registry.register(
-            "leader_election_master_status",
-            "1 on the leader, 0 on a standby",
-            metrics.leading.clone(),
-        );
-        registry.register(
-            "leader_election_slowpath",
-            "Renewals that had to read the Lease first",
-            metrics.slow_path.clone(),
-        );
-
-        // The metric must not be missing on a standby (P-23).
-        metrics.leading(false);
-        let name = config.name.clone();
-        drop(metrics.slow_path.get_or_create(&LeaseLabel { name }));
-
+        let metrics = ElectionMetrics::register(registry, &config.name);
         Self {
             config,
             state: watch::Sender::new(Leadership::Standby),
             lease: watch::Sender::default(),
-            metrics: Arc::new(metrics),
+            metrics,
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::{
     cli::COMPILER,
-    config::{Config, PluginSettings},
+    config::{Config, PluginSettings, RecordTo},
     egress::Egress,
     process::blocking::blocking,
 };
@@ -44,7 +44,7 @@ pub(super) async fn load(
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
 
     let taping = match config.record.clone() {
-        Some((directory, limit)) => {
+        Some(RecordTo { directory, limit }) => {
             tracing::info!(
                 "recording all calls of the plugin in {}",
                 directory.display()

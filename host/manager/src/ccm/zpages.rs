@@ -1,4 +1,4 @@
-//! The zpages of the process: what `/flagz`, `/configz` and `/statusz` tell.
+//! What the process tells about its flags (`/flagz`) and its configuration (`/configz`).
 
 use std::sync::Arc;
 

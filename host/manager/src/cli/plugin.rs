@@ -1,4 +1,4 @@
-//! The command line of `skydock plugin`.
+//! `skydock plugin`: its subcommands and their flags.
 
 use std::{ffi::OsString, path::PathBuf};
 

@@ -1,4 +1,6 @@
 //! `skydock migrate`: what the manifest of another cloud-controller-manager becomes with Skydock.
+//!
+//! What becomes of a flag is in the tables of `cli/arguments/upstream.rs`.
 
 mod configuration;
 mod container;

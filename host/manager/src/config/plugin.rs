@@ -161,7 +161,6 @@ pub(super) struct Sources<'a> {
 /// The plugin that serves the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// Its name.
     pub(super) name: String,
     /// Its file; `None` if that is in the configuration file.
     pub(super) file: Option<PathBuf>,

@@ -36,7 +36,7 @@ impl Addresses {
         let addresses = addresses.filter_map(|it| it.address.parse::<IpAddr>().ok());
         let pods = nodes.iter().flat_map(|node| &node.pod_cidrs);
         let pods = pods.filter_map(|cidr| cidr.parse::<IpNet>().ok());
-        // Another one, in which the cloud may be, is not that of Pods.
+        // A kubelet can write any CIDR, also one that contains addresses of the cloud.
         let pods: Vec<IpNet> = pods.filter(is_of_one_node).collect();
 
         Self {

@@ -59,7 +59,7 @@ fn without_secrets(sentence: &str) -> String {
 /// A mistake: `LINE:COLUMN: PATH: SENTENCE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    place: Option<(u64, u64)>,
+    place: Option<Place>,
     /// Where it is in the structure of the file, for example `plugins[0].egress[2].to`; empty for
     /// the file itself.
     path: String,
@@ -84,7 +84,10 @@ impl Problem {
             .filter(|location| *location != Location::UNKNOWN);
 
         Self {
-            place: place.map(|at| (at.line(), at.column())),
+            place: place.map(|at| Place {
+                line: at.line(),
+                column: at.column(),
+            }),
             path: String::new(),
             sentence: without_secrets(&sentence),
         }
@@ -93,7 +96,7 @@ impl Problem {
     /// Creates a problem of what is at this place.
     pub(super) fn at(place: Place, path: &tree::Path, sentence: impl AsRef<str>) -> Self {
         Self {
-            place: Some((place.line, place.column)),
+            place: Some(place),
             path: shown(&path.to_string(), SENTENCE).into_owned(),
             sentence: without_secrets(sentence.as_ref()),
         }
@@ -114,7 +117,7 @@ impl Problem {
     pub(crate) fn line(&self, file: &Path, severity: &str) -> String {
         let place = self
             .place
-            .map(|(line, column)| format!("{line}:{column}:"))
+            .map(|at| format!("{}:{}:", at.line, at.column))
             .unwrap_or_default();
         let path = match self.path.as_str() {
             "" => String::new(),
@@ -134,8 +137,8 @@ impl Problem {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
-    /// Returns the line and the column, if it has any.
-    pub(super) fn place(&self) -> Option<(u64, u64)> {
+    /// Returns its place, if it has any.
+    pub(super) fn place(&self) -> Option<Place> {
         self.place
     }
 
@@ -150,7 +153,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((line, column)) = self.place {
+        if let Some(Place { line, column }) = self.place {
             write!(f, "{line}:{column}:")?;
         }
         if !self.path.is_empty() {

@@ -15,7 +15,7 @@ pub(super) use self::{
 const FORMER: &[(&str, &str)] = &[("permissions", "grants")];
 
 /// A place in the file: line and column, both from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(super) line: u64,
     pub(super) column: u64,

@@ -32,13 +32,6 @@ use tokio_util::sync::CancellationToken;
 /// An annotation of the Lease.
 const ANNOTATION: &str = "example.com/annotation";
 
-struct Silent;
-
-impl ElectionMetrics for Silent {
-    fn leading(&self, _: bool) {}
-    fn slow_path(&self) {}
-}
-
 fn short() -> Result<Timings, TimingsError> {
     Timings::new(
         Duration::from_secs(2),
@@ -74,7 +67,13 @@ impl Candidate {
         };
         let (annotation, writer) = lease_annotation(ANNOTATION);
         let identity = identity.to_owned();
-        let elector = Elector::new(connect, config, identity, Arc::new(Silent), writer);
+        let elector = Elector::new(
+            connect,
+            config,
+            identity,
+            ElectionMetrics::default(),
+            writer,
+        );
         let unreleased = elector.unreleased();
         let (sender, state) = watch::channel(Leadership::Standby);
         let release = CancellationToken::new();

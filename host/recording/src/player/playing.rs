@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use super::{LINE, Outcome};
+use super::{LINE, ReplayOutcome};
 use crate::{
     Difference, Diverged,
     compare::{Mismatch, alike, first, short, shown},
@@ -49,7 +49,7 @@ pub(super) struct Playing {
     pub(super) exchanges: BTreeMap<u64, Exchange>,
     last: BTreeMap<&'static str, Value>,
     pub(super) masks: Masks,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ReplayOutcome,
     pub(super) difference: Option<Difference>,
     /// The plugin did more than was recorded of the call that was stopped.
     went_on: bool,
@@ -68,7 +68,7 @@ impl Playing {
             exchanges: script.exchanges,
             last: BTreeMap::new(),
             masks: Masks::default(),
-            outcome: Outcome::default(),
+            outcome: ReplayOutcome::default(),
             difference: None,
             went_on: false,
             starved: false,

@@ -1,4 +1,4 @@
-//! Errors of answers that violate the contract.
+//! What is wrong with an answer of a plugin.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Rules for the addresses and names of a load balancer in an answer.
+//! Rules for the addresses and host names of a load balancer (its ingress) in an answer.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The setting for which calls of a plugin may run at the same time.
+//! Concurrency of a plugin's calls: any number, one for each capability, or one at a time.
 
 /// Which calls of a plugin may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Rules for the labels and annotations of an instance.
+//! Rules for the labels and annotations of an instance in an answer. Which keys no plugin may write
+//! is in `grants/permissions/reserved.rs`.
 
 use skydock_cloud::{MAX_ANNOTATION_BYTES, Pairs};
 

@@ -219,7 +219,7 @@ fn record(ty: &Record, mut json: Map<String, Value>) -> Result<Val, BadCall> {
     Ok(Val::Record(fields.collect::<Result<_, _>>()?))
 }
 
-/// Returns a variant.
+/// Returns a variant, of which recordings have the name, or the name and the payload.
 fn variant(ty: &Variant, json: Value) -> Result<Val, BadCall> {
     let (name, payload) = case(json)?;
     let mut cases = ty.cases();
@@ -287,12 +287,10 @@ fn to_json(val: Val) -> wasmtime::Result<Value> {
     })
 }
 
-/// Returns the name of a field in Rust.
 fn rust_field(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// Returns the name of a case in Rust.
 fn rust_case(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();

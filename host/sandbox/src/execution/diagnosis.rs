@@ -1,4 +1,4 @@
-//! Finds out from the store of an instance why it gave no answer, or why it was not created.
+//! Finds why an instance gave no answer (a trap, a limit, a deadline), or why it was not created.
 
 use skydock_cloud::text::shown;
 use skydock_resources::limits::UNBROKEN;

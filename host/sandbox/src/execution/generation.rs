@@ -12,7 +12,7 @@ use crate::{
     contract::{Guest, Running},
     execution::{
         code::Code,
-        instance::{Blueprint, Build, Instance},
+        instance::{Blueprint, ComponentId, Instance},
         pool::Pool,
         supervise::Supervisor,
     },
@@ -33,7 +33,7 @@ pub(crate) struct Generation {
     provider: Arc<ProviderInfo>,
     pub(crate) digests: Digests,
     /// Identifies component and configuration, in each process.
-    pub(crate) build: String,
+    pub(crate) revision: String,
     pub(crate) code: Arc<Code>,
     pub(crate) pool: Pool,
     pub(crate) supervisor: Supervisor,
@@ -53,25 +53,25 @@ pub(crate) struct Candidate<'a> {
 
 impl Candidate<'_> {
     fn blueprint(&self, shared: &Arc<PluginData>) -> Result<Blueprint, LoadError> {
-        let build = Build {
+        let component = ComponentId {
             generation: self.number,
             digest: &self.digests.component,
         };
-        let mut blueprint = Blueprint::new(
-            self.code.pre.clone(),
-            &self.code.capabilities,
-            Arc::clone(shared),
-            build,
-            Arc::new(self.settings.clone()),
-        )
-        .map_err(|problem| LoadError::new(Stage::Type, problem))?;
-
         // A gateway of its own, because credentials may be bound to the digest of one component.
-        blueprint.gateway = shared
+        let gateway = shared
             .gateways
             .as_ref()
             .map(|gateways| gateways.gateway(&self.digests.component));
-        Ok(blueprint)
+
+        Blueprint::new(
+            self.code.pre.clone(),
+            &self.code.capabilities,
+            Arc::clone(shared),
+            component,
+            Arc::new(self.settings.clone()),
+            gateway,
+        )
+        .map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 }
 
@@ -142,7 +142,7 @@ impl Generation {
         Ok(Self {
             info,
             provider: Arc::new(provider),
-            build: format!("{} {}", digests.component, blueprint.settings.digest()),
+            revision: format!("{} {}", digests.component, blueprint.settings.digest()),
             digests,
             code,
             pool,

@@ -26,6 +26,7 @@ pub(crate) struct Blueprint {
     /// SHA-256 of the component, in hexadecimal.
     digest: String,
     pub(crate) settings: Arc<Settings>,
+    /// Nothing until the first instance has said what the plugin owns.
     pub(crate) owned: Arc<Owned>,
     /// Gateway for requests; without one, no request is allowed.
     pub(crate) gateway: Option<Arc<Gateway>>,
@@ -33,9 +34,9 @@ pub(crate) struct Blueprint {
     exports: Exports,
 }
 
-/// Which build of a plugin a blueprint is for.
+/// Which component a blueprint is for.
 #[derive(Clone, Copy)]
-pub(crate) struct Build<'a> {
+pub(crate) struct ComponentId<'a> {
     /// Number of its generation.
     pub(crate) generation: u64,
     /// SHA-256 of the component, in hexadecimal.
@@ -51,17 +52,18 @@ impl Blueprint {
         pre: InstancePre<State>,
         capabilities: &BTreeSet<Capability>,
         shared: Arc<PluginData>,
-        build: Build<'_>,
+        component: ComponentId<'_>,
         settings: Arc<Settings>,
+        gateway: Option<Arc<Gateway>>,
     ) -> Result<Self, LoadProblem> {
         let exports = Exports::find(&pre, capabilities)?;
         Ok(Self {
             shared,
-            number: build.generation,
-            digest: build.digest.to_owned(),
+            number: component.generation,
+            digest: component.digest.to_owned(),
             settings,
             owned: Arc::default(),
-            gateway: None,
+            gateway,
             pre,
             exports,
         })

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use skydock_cloud::Capability;
 use tokio::sync::SemaphorePermit;
 
-use self::shares::Shares;
+use self::shares::InstanceShares;
 use crate::{answers::overlap::Overlap, execution::instance::Instance, imports::PluginData};
 
 /// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come
@@ -26,7 +26,7 @@ const FREE_MEMORY_DIVISOR: usize = 4;
 /// Idle instances, and permits for all instances.
 pub(crate) struct Pool {
     shared: Arc<PluginData>,
-    shares: Shares,
+    shares: InstanceShares,
     overlap: Overlap,
     idle: Mutex<Idle>,
 }
@@ -54,7 +54,7 @@ impl Pool {
         capabilities: &BTreeSet<Capability>,
         overlap: Overlap,
     ) -> Self {
-        let shares = Shares::new(shared.limits.instances, capabilities, overlap);
+        let shares = InstanceShares::new(shared.limits.instances, capabilities, overlap);
 
         Self {
             shared,
@@ -202,7 +202,7 @@ pub(crate) struct Slot<'a> {
     pool: &'a Pool,
     warm: Option<Instance>,
     owner: Option<Capability>,
-    _permit: Option<SemaphorePermit<'a>>,
+    _permit: SemaphorePermit<'a>,
 }
 
 impl<'a> Slot<'a> {

@@ -1,4 +1,4 @@
-//! The engine that all plugins of a process share.
+//! The runtime: the Wasmtime engine that all plugins of a process share.
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,6 +1,6 @@
-//! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a
-//! loop. Calls about Services of each namespace have one of their own: whoever can write there
-//! could make them fail.
+//! Suspends a capability whose calls fail repeatedly (back-off), so that a broken plugin is not
+//! called in a loop. Calls about Services of each namespace have a back-off of their own: whoever
+//! can write there could make them fail.
 
 use std::{
     collections::BTreeMap,
@@ -99,7 +99,7 @@ pub(crate) struct Scope {
 
 /// What a call shows about the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Evidence {
     Works,
     Fails,
     Unknown,
@@ -115,31 +115,31 @@ impl Supervisor {
     }
 
     /// Admits a call, or returns how long its scope is suspended.
-    pub(crate) fn admit(&self, scope: Scope, now: Instant) -> Result<Attempt<'_>, Duration> {
+    pub(crate) fn admit(&self, scope: Scope, now: Instant) -> Result<AdmittedCall<'_>, Duration> {
         if let Some(breaker) = self.breakers().get_mut(&scope) {
             breaker.admit(now)?;
         }
-        Ok(Attempt {
+        Ok(AdmittedCall {
             supervisor: self,
             scope,
-            verdict: Verdict::Unknown,
+            evidence: Evidence::Unknown,
         })
     }
 
     /// Records what a call shows.
-    fn record(&self, scope: &Scope, now: Instant, verdict: Verdict) {
+    fn record(&self, scope: &Scope, now: Instant, evidence: Evidence) {
         let mut breakers = self.breakers();
 
-        match verdict {
+        match evidence {
             // One success is enough: only failures in a row count.
-            Verdict::Works => drop(breakers.remove(scope)),
-            Verdict::Fails => {
+            Evidence::Works => drop(breakers.remove(scope)),
+            Evidence::Fails => {
                 // Namespaces come and go; without this, the map would have an entry for each one
                 // forever.
                 breakers.retain(|_, breaker| breaker.is_recent(now));
                 breakers.entry(scope.clone()).or_default().fail(now);
             }
-            Verdict::Unknown => {
+            Evidence::Unknown => {
                 if let Some(breaker) = breakers.get_mut(scope) {
                     breaker.pass();
                 }
@@ -151,23 +151,23 @@ impl Supervisor {
 /// A running call. If it is dropped without a result because its caller was canceled, it shows
 /// nothing about the plugin.
 #[derive(Debug)]
-pub(crate) struct Attempt<'a> {
+pub(crate) struct AdmittedCall<'a> {
     supervisor: &'a Supervisor,
     scope: Scope,
-    verdict: Verdict,
+    evidence: Evidence,
 }
 
-impl Attempt<'_> {
+impl AdmittedCall<'_> {
     /// Records what the call shows.
-    pub(crate) fn ended(mut self, verdict: Verdict) {
-        self.verdict = verdict;
+    pub(crate) fn ended(mut self, evidence: Evidence) {
+        self.evidence = evidence;
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for AdmittedCall<'_> {
     fn drop(&mut self) {
         self.supervisor
-            .record(&self.scope, Instant::now(), self.verdict);
+            .record(&self.scope, Instant::now(), self.evidence);
     }
 }
 
@@ -230,13 +230,13 @@ mod tests {
         let (supervisor, now) = (Supervisor::default(), Instant::now());
         let routes = scope(Capability::Routes, None);
         for _ in 0..TOLERATED {
-            supervisor.record(&routes, now, Verdict::Fails);
+            supervisor.record(&routes, now, Evidence::Fails);
         }
         assert!(supervisor.admit(routes.clone(), now).is_err());
 
-        supervisor.record(&routes, now, Verdict::Works);
+        supervisor.record(&routes, now, Evidence::Works);
         for _ in 0..TOLERATED - 1 {
-            supervisor.record(&routes, now, Verdict::Fails);
+            supervisor.record(&routes, now, Evidence::Fails);
         }
         let admitted = supervisor.admit(routes, now);
         assert!(admitted.is_ok(), "failures must be in a row");
@@ -248,8 +248,8 @@ mod tests {
         let balancers = |namespace| scope(Capability::LoadBalancers, Some(namespace));
         let failing = [scope(Capability::Routes, None), balancers("a")];
         for failing in failing.iter().cycle().take(2 * TOLERATED as usize) {
-            let attempt = supervisor.admit(failing.clone(), now).unwrap();
-            attempt.ended(Verdict::Fails);
+            let call = supervisor.admit(failing.clone(), now).unwrap();
+            call.ended(Evidence::Fails);
         }
         for scope in failing.clone() {
             assert!(supervisor.admit(scope.clone(), now).is_err(), "{scope:?}");
@@ -272,15 +272,15 @@ mod tests {
         let (supervisor, now) = (Supervisor::default(), Instant::now());
         let of = |number: u32| scope(Capability::LoadBalancers, Some(&format!("n{number}")));
         for number in 0..100 {
-            supervisor.record(&of(number), now, Verdict::Fails);
+            supervisor.record(&of(number), now, Evidence::Fails);
         }
-        supervisor.record(&of(0), now, Verdict::Unknown);
+        supervisor.record(&of(0), now, Evidence::Unknown);
         assert_eq!(supervisor.breakers().len(), 100);
 
-        supervisor.record(&of(1), now, Verdict::Works);
-        supervisor.record(&of(0), now + FORGOTTEN, Verdict::Fails);
+        supervisor.record(&of(1), now, Evidence::Works);
+        supervisor.record(&of(0), now + FORGOTTEN, Evidence::Fails);
         assert_eq!(supervisor.breakers().len(), 1);
-        supervisor.record(&of(200), now, Verdict::Unknown);
+        supervisor.record(&of(200), now, Evidence::Unknown);
         assert_eq!(supervisor.breakers().len(), 1);
     }
 }

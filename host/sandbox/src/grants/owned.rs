@@ -1,4 +1,4 @@
-//! The prefixes of provider IDs and annotations that a plugin owns, and what it is permitted.
+//! What a plugin owns (prefixes of provider IDs, annotations), and what it is permitted.
 
 use std::sync::Arc;
 

@@ -201,7 +201,7 @@ impl WasiHttpHooks for Egress {
         })
     }
 
-    /// The gateway sets it according to the rule.
+    /// The gateway sets it to the target of the request.
     fn set_host_header(&mut self) -> bool {
         false
     }

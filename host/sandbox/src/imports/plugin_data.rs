@@ -1,4 +1,4 @@
-//! The data that all instances and generations of a plugin share.
+//! What all instances of a plugin share: limits, permissions, metrics, cache, log and memory.
 
 use std::{sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! The data of one Wasmtime store: what an instance has, and the call that it runs.
+//! The data of one store: everything that belongs to one instance, or to its current call.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -169,10 +169,10 @@ impl State {
         LastWords::new(&self.settings.redact(&self.stderr.take_last()))
     }
 
-    /// Ends the call. `trap` says that it has ended the instance.
-    pub(crate) fn end(&mut self, trap: Option<&str>) {
+    /// Ends the call. `terminated` says why it has terminated the instance, if it has.
+    pub(crate) fn end(&mut self, terminated: Option<&str>) {
         if let Some(Tape::Recording(recorder)) = &self.tape {
-            trap.iter().for_each(|trap| recorder.trap(trap));
+            terminated.iter().for_each(|kind| recorder.trap(kind));
             // The next instance writes another file, so that old ones can be removed.
             self.retired |= recorder.is_full();
         }

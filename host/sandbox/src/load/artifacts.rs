@@ -1,4 +1,4 @@
-//! Compiled plugins on disk, which later processes reuse.
+//! The compile cache: compiled plugins (machine code) on disk, which later processes reuse.
 
 mod directory;
 mod last_good;

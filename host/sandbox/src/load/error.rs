@@ -1,4 +1,4 @@
-//! Reasons why a plugin cannot be used.
+//! Reasons why a plugin cannot be used: the errors of all stages of loading.
 //!
 //! Their words are here, in [`LoadProblem`]; whether one applies is decided in `load`, `grants`,
 //! `contract` and `execution`.

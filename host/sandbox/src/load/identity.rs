@@ -1,4 +1,4 @@
-//! Decides whether a component may replace another.
+//! Decides whether a component may replace another: same provider, no capability lost.
 
 use std::collections::BTreeSet;
 

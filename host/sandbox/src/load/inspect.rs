@@ -1,4 +1,4 @@
-//! Reads the type of a component from its bytes, before anything is compiled.
+//! Reads the type of a component (imports, exports) from its bytes, before anything is compiled.
 
 use std::collections::BTreeSet;
 

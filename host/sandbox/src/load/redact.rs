@@ -127,7 +127,6 @@ impl Redactor {
 }
 
 impl Unquotable {
-    /// Adds the secrets in this text.
     fn add_secrets(&mut self, text: &str) {
         for found in secrets(text) {
             let secret = text.get(found.range).unwrap_or_default().trim();
@@ -230,7 +229,6 @@ fn section(line: &str) -> Option<&str> {
     (is_alone && !name.contains([',', ':'])).then_some(name)
 }
 
-/// Returns the ranges of the words in a text.
 fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

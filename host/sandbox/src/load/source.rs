@@ -1,4 +1,4 @@
-//! The two files of a plugin, each read once for a generation.
+//! The two files of a plugin, component and configuration, each read once for a generation.
 
 use std::{
     io::Read as _,

@@ -1,4 +1,5 @@
-//! What a file tells without running it, and machine code that is prepared for later.
+//! What a file tells without running it (`skydock plugin inspect`), and machine code that is
+//! prepared for later (`precompile`).
 
 use std::{path::PathBuf, time::Duration};
 

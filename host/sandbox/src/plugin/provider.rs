@@ -101,8 +101,8 @@ impl CloudProvider for Plugin {
         .await
     }
 
-    fn build(&self) -> String {
-        self.current().build.clone()
+    fn revision(&self) -> String {
+        self.current().revision.clone()
     }
 
     fn node_fields_read(&self, service_uid: &str) -> NodeFields {

@@ -1,4 +1,4 @@
-//! Replaces a plugin when its files change.
+//! Replaces a plugin when its files change, without a restart.
 
 use std::{
     collections::BTreeSet,

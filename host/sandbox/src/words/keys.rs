@@ -1,4 +1,4 @@
-//! Names, and keys of labels and annotations, as Kubernetes has them.
+//! Names, and keys of labels and annotations, as Kubernetes has them, with their lengths.
 //!
 //! A length is a constant here, beside the function that enforces it. `answers/` calls that with
 //! the words of the error, which say what is expected.

@@ -1,4 +1,4 @@
-//! The version of the contract, and the names of its package and interfaces.
+//! Names in the contract: its version, its package, and its interfaces.
 
 /// Newest version of the contract (`wit/`) that this host supports. Plugins may be built for any
 /// version 0.1.x up to it.

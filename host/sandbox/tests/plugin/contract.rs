@@ -4,8 +4,8 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use skydock_cloud::{
-    AddressKind, Capability, CloudError, CloudProvider, ForeignKind, ForeignObject, NewRoute, Node,
-    NodeAddress, NodeSet, Pairs, Service,
+    AddressKind, Arguments, Capability, CloudError, CloudProvider, ForeignKind, ForeignObject,
+    Function, NewRoute, Node, NodeAddress, NodeSet, Pairs, Service,
 };
 use skydock_sandbox::{ObjectGrant, Overlap, Permissions, PluginSource, Stage};
 
@@ -442,14 +442,34 @@ async fn routes_are_listed_by_page_within_limits() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn each_function_of_the_contract_reaches_a_plugin() {
+    let benches = [Bench::good().await, probe(&[]).await.0];
+    let arguments = Arguments {
+        nodes: vec![node("n1")],
+        ..Arguments::default()
+    };
+    for function in Function::ALL {
+        let capability = function.capability();
+        let mut all = benches.iter();
+        let bench = all
+            .find(|it| it.plugin.info().can(capability))
+            .unwrap_or_else(|| panic!("export {capability} in probe.rs"));
+
+        let calls = || bench.metric("skydock_plugin_calls_total");
+        let before = calls();
+        let _ = function.with(&arguments).make(&*bench.plugin).await;
+        assert!(calls() > before, "{function}");
+    }
+}
+
 #[tokio::test]
 async fn unused_interfaces_count_as_not_exported() {
+    let (whole, _) = probe(&[]).await;
+    let mut expected = whole.plugin.info().capabilities.clone();
+    assert!(expected.remove(&Capability::Routes));
     let (bench, _) = probe(&[("unused", "routes")]).await;
-    let info = bench.plugin.info();
-    assert_eq!(
-        info.capabilities,
-        [Capability::LoadBalancers, Capability::Maintenance].into()
-    );
+    assert_eq!(bench.plugin.info().capabilities, expected);
     assert_eq!(
         bench.plugin.list_routes().await,
         Err(CloudError::ImplementedElsewhere)

@@ -1,5 +1,10 @@
 //! Loading a file as a generation: what is rejected, at which stage, and with which message.
 
+mod compile;
+mod last_good;
+mod swap;
+mod watch;
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use skydock_sandbox::{

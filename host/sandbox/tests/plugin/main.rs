@@ -10,15 +10,11 @@
 
 mod budgets;
 mod calls;
-mod compile;
 mod contract;
 mod egress;
-mod last_good;
 mod limits;
 mod load;
 mod permissions;
 mod record;
 mod support;
-mod swap;
 mod volumes;
-mod watch;

@@ -383,6 +383,10 @@ impl Cluster for FakeCluster {
         held.map(|(_, holder)| holder.clone()).collect()
     }
 
+    fn named(&self, _: &str) -> Vec<Holder> {
+        Vec::new()
+    }
+
     fn publish(&self, event: ObjectEvent) {
         self.events.lock().unwrap().push(event);
     }

@@ -1,4 +1,4 @@
-//! Patches Services.
+//! Patches Services: finalizer, class annotation, and status.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,12 @@
-//! Deletes the load balancer of a Service, and removes what it has left on the object.
+//! Deletes the load balancer of a Service, and removes what it has left on the object: finalizer,
+//! class annotation, status.
 
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::api::ApiError;
 
-use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
+use super::{
+    Attempt, AttemptResult, Failure, Requeue, apply::Write, event::Event, io::Io, unless_gone,
+};
 use crate::{
     ServiceEntry,
     known::{
@@ -24,7 +27,7 @@ impl Attempt<'_> {
     /// A load balancer that the cloud does not report may exist: partially, if a process was
     /// killed, or completely, if the cloud's lists are outdated. Once the object is deleted, nobody
     /// looks for it again. So it is deleted as well, without announcing it.
-    pub(crate) async fn clean_up(&self, io: &mut dyn Io) -> Outcome {
+    pub(crate) async fn clean_up(&self, io: &mut dyn Io) -> AttemptResult {
         self.known.update(|state| state.begin(None));
 
         // If a request is unfinished, the cloud may not report a load balancer that is partially
@@ -67,7 +70,7 @@ impl Attempt<'_> {
 
     /// Deletes the load balancer of a Service that does not exist. A successor of the Service is
     /// next; its attempt decides on the back-off.
-    pub(crate) async fn forget(&self, io: &mut dyn Io, recreated: bool) -> Outcome {
+    pub(crate) async fn forget(&self, io: &mut dyn Io, recreated: bool) -> AttemptResult {
         match self.delete(io, true).await {
             Ok(()) => io.publish(Event::Deleted),
             Err(CloudError::ImplementedElsewhere) => {
@@ -90,7 +93,7 @@ impl Attempt<'_> {
 
     /// Leaves the Service to the implementation that owns it, whose status it keeps: nothing that
     /// happens to it waits for Skydock any more.
-    pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> Outcome {
+    pub(crate) async fn hand_over(&self, io: &mut dyn Io) -> AttemptResult {
         let own_load_balancer = self.known.update(|state| {
             let own = OwnLoadBalancer::of(&self.entry.object, state);
             state.phase = LoadBalancerPhase::LeftToOthers;

@@ -3,7 +3,9 @@
 use skydock_cloud::CloudError;
 use skydock_kube::{api::ApiError, queue::Priority};
 
-use super::{Attempt, Failure, Outcome, Requeue, apply::Write, event::Event, io::Io, unless_gone};
+use super::{
+    Attempt, AttemptResult, Failure, Requeue, apply::Write, event::Event, io::Io, unless_gone,
+};
 use crate::{
     known::state::{Announced, SentNodes, State},
     nodes::selection::SelectedNodes,
@@ -14,7 +16,7 @@ impl Attempt<'_> {
     /// Adds the finalizer first, so that no load balancer is forgotten; then calls the cloud, and
     /// then writes the status. Events are published once for each sync: not again for a retry, and
     /// not at all if a re-check finds nothing to change.
-    pub(crate) async fn ensure(&self, io: &mut dyn Io) -> Outcome {
+    pub(crate) async fn ensure(&self, io: &mut dyn Io) -> AttemptResult {
         let (entry, known) = (self.entry, self.known);
         let changed = self.priority == Priority::Change;
 
@@ -64,8 +66,8 @@ impl Attempt<'_> {
         };
 
         let cached = &entry.view.service.status;
-        let differs = known.update(|state| state.ensured(cached, &status));
-        if differs {
+        let must_write_status = known.update(|state| state.ensured(cached, &status));
+        if must_write_status {
             let present = io.present();
             if present.is_some_and(|it| !wants_load_balancer(&it.object, self.classes)) {
                 // The change has queued a cleanup.
@@ -76,7 +78,7 @@ impl Attempt<'_> {
                 .map_err(|error| Failure::Api("failed to update load balancer status", error))?;
         }
 
-        if known.update(|state| state.finished(differs)) {
+        if known.update(|state| state.finished(must_write_status)) {
             io.publish(Event::Ensured);
         }
         Ok(vec![Requeue::Reset, Requeue::Check])

@@ -18,7 +18,11 @@ use super::{
 };
 use crate::{
     NODE_CHANGE_DEBOUNCE, ServiceController, ServiceEntry,
-    known::{Ensured, KnownService, Synced, own_load_balancer::OwnLoadBalancer},
+    known::{
+        KnownService,
+        own_load_balancer::OwnLoadBalancer,
+        synced::{Ensured, Synced},
+    },
     nodes::{NodeWork, selection::SelectedNodes},
     record::keeper::unix_time,
 };
@@ -116,13 +120,13 @@ impl ControllerIo<'_> {
         before
     }
 
-    /// Must be called after a call that was successful. `build` is the provider before the call; if
-    /// it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
+    /// Must be called after a call that was successful. `revision` is the provider before the call;
+    /// if it has not ensured the load balancer, or was replaced meanwhile, the next check finds out
     /// about the new one.
-    fn after_success(&self, ensured: Ensured, build: u128) {
+    fn after_success(&self, ensured: Ensured, revision: u128) {
         if let Some(keeper) = &self.controller.keeper
-            && ensured.build == build
-            && build == self.controller.build()
+            && ensured.revision == revision
+            && revision == self.controller.revision()
         {
             self.known.set_synced(ensured);
             keeper.synced(self.entry.uid());
@@ -144,18 +148,18 @@ impl Io for ControllerIo<'_> {
     async fn ensure(&mut self, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
-        let build = self.controller.build();
+        let revision = self.controller.revision();
         self.before_change().await;
         let ensured = provider.ensure_load_balancer(service, nodes).await;
         self.record_node_fields();
         if let Ok(status) = &ensured {
             let ensured = Ensured {
                 version: Arc::clone(self.entry),
-                build,
+                revision,
                 checked: unix_time(),
                 status: status.clone(),
             };
-            self.after_success(ensured, build);
+            self.after_success(ensured, revision);
         }
         ensured
     }
@@ -163,7 +167,7 @@ impl Io for ControllerIo<'_> {
     async fn update_nodes(&mut self, nodes: &NodeSet) -> Result<(), CloudError> {
         let (provider, metrics) = (&self.controller.context.provider, &self.controller.metrics);
         let service = &self.entry.view.service;
-        let build = self.controller.build();
+        let revision = self.controller.revision();
         let before = self.before_change().await;
 
         metrics.loadbalancer_sync.inc();
@@ -176,7 +180,7 @@ impl Io for ControllerIo<'_> {
         if updated.is_ok()
             && let Some(before) = before
         {
-            self.after_success(before.ensured, build);
+            self.after_success(before.ensured, revision);
         }
         updated
     }

@@ -1,5 +1,5 @@
-//! Which nodes may be behind load balancers, and which changes of nodes matter. All functions are
-//! pure.
+//! Which nodes may be behind load balancers (labels, taints), and which changes of nodes matter.
+//! All functions are pure.
 
 use skydock_cloud::NodeFields;
 use skydock_controller_base::objects::{

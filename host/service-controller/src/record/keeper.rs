@@ -65,7 +65,8 @@ impl RecordStore {
         client: &Client,
         namespace: &str,
         lease: &str,
-        (settings, annotation): (&str, LeaseAnnotation),
+        settings: &str,
+        annotation: LeaseAnnotation,
     ) -> Self {
         let mut digest = Digest::default();
         settings.hash(&mut digest);
@@ -195,12 +196,18 @@ struct Writing {
     failed: bool,
 }
 
+/// When something has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Changes {
+    first: Instant,
+    last: Instant,
+}
+
 /// How much of the record is out of date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stale {
-    /// The first and the last change since the last record: a load balancer was sent nodes that are
-    /// not in it.
-    changed: Option<(Instant, Instant)>,
+    /// Changes since the last record: a load balancer was sent nodes that are not in it.
+    changed: Option<Changes>,
     /// Number of lines that have ended, and whose check has found nothing to record but that.
     ended: usize,
     /// When the next record may be written.
@@ -209,8 +216,8 @@ struct Stale {
 
 impl Stale {
     fn change(&mut self, now: Instant) {
-        let first = self.changed.map_or(now, |(first, _)| first);
-        self.changed = Some((first, now));
+        let first = self.changed.map_or(now, |changed| changed.first);
+        self.changed = Some(Changes { first, last: now });
     }
 
     /// Returns true if a record is to be written. `lines` is how many it has.
@@ -218,7 +225,7 @@ impl Stale {
         let may = self.not_before.is_none_or(|not_before| not_before <= now);
         let is_quiet = self
             .changed
-            .is_some_and(|(first, last)| last + QUIET <= now || first + LONGEST <= now);
+            .is_some_and(|it| it.last + QUIET <= now || it.first + LONGEST <= now);
         may && (is_quiet || self.ended > MOST_ENDED + lines / MOST_ENDED)
     }
 }

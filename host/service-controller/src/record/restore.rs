@@ -26,11 +26,11 @@ const LAST_RECORD: Duration = Duration::from_secs(2);
 
 impl ServiceController {
     /// Returns what identifies the provider, with its build and its configuration.
-    pub(crate) fn build(&self) -> u128 {
+    pub(crate) fn revision(&self) -> u128 {
         let provider = &self.context.provider;
         let settings = self.keeper.as_ref().map(Keeper::settings);
         let mut digest = Digest::default();
-        (&provider.info().name, provider.build(), settings).hash(&mut digest);
+        (&provider.info().name, provider.revision(), settings).hash(&mut digest);
         digest.result()
     }
 
@@ -41,17 +41,17 @@ impl ServiceController {
         };
 
         let record = keeper.load().await;
-        let (build, now) = (self.build(), unix_time());
+        let (revision, now) = (self.revision(), unix_time());
         let mut adopted = HashMap::new();
         let mut delays = HashMap::new();
         for entry in self.services.list() {
-            let key = Key::new(build, &entry.object);
+            let key = Key::new(revision, &entry.object);
             let line = record.line(key, now, keeper.period());
             if let Some(line) = line.filter(|_| self.can_wait(&entry)) {
                 let until = line.until(keeper.period());
                 self.known
                     .remember(&entry.key(), &entry)
-                    .restore(&entry, build, line);
+                    .restore(&entry, revision, line);
                 if line.node_fields == NodeFields::All {
                     self.reads_all_node_fields.store(true, Ordering::SeqCst);
                 }
@@ -120,11 +120,11 @@ impl ServiceController {
 
     async fn write_record(&self, keeper: &Keeper) {
         let lines = || {
-            let build = self.build();
+            let revision = self.revision();
             let known = self.known.all();
             let lines = known
                 .iter()
-                .filter_map(|(key, known)| self.line(key, known, build));
+                .filter_map(|(key, known)| self.line(key, known, revision));
             lines.collect()
         };
         keeper.write(lines).await;
@@ -132,14 +132,14 @@ impl ServiceController {
 
     /// Returns what is recorded about the load balancer of a Service; `None` if something about it
     /// is not certain.
-    fn line(&self, key: &str, known: &KnownService, build: u128) -> Option<ServiceLine> {
+    fn line(&self, key: &str, known: &KnownService, revision: u128) -> Option<ServiceLine> {
         let synced = known.synced()?;
         let ensured = &synced.ensured;
         let present = self.services.get(key)?;
         // A status that is not written yet, or that somebody else has written, is repaired by this
         // process, and by the next one only if it finds no valid line.
         let has_status = status::is_same(&present.view.service.status, &ensured.status);
-        if ensured.build != build || !has_status {
+        if ensured.revision != revision || !has_status {
             return None;
         }
 
@@ -169,7 +169,7 @@ impl ServiceController {
 
         Some(ServiceLine {
             uid: present.uid().to_owned(),
-            key: Key::new(build, &present.object),
+            key: Key::new(revision, &present.object),
             line: synced.line(),
         })
     }

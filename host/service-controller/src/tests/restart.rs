@@ -63,7 +63,7 @@ impl Left {
             writer.confirm(&lease, 0);
         }
 
-        let records = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
+        let records = RecordStore::new(&api.client(), "kube-system", "ccm", "", annotation);
         let lease = Arc::clone(&self.lease);
         let renewing = tokio::spawn(async move {
             loop {

@@ -26,23 +26,20 @@ pub(crate) fn of(instance: &Instance, families: &[Family]) -> Result<Vec<NodeAdd
         }
     }
 
-    // Beginning with the last ones: the first addresses are the instance's own.
-    let mut spare = addresses.len().saturating_sub(MOST);
-    let mut kept: Vec<_> = addresses
-        .into_iter()
-        .rev()
-        .filter(|address| {
-            let drop = spare > 0
-                && address.kind == AddressKind::InternalIp
-                && !address.address.contains(':');
-            spare -= usize::from(drop);
-            !drop
-        })
-        .collect();
+    // The last internal ones, because the first are the instance's own.
+    while addresses.len() > MOST {
+        let Some(last) = addresses.iter().rposition(is_internal_v4) else {
+            break;
+        };
+        addresses.remove(last);
+    }
 
-    kept.reverse();
-    kept.truncate(MOST);
-    Ok(kept)
+    addresses.truncate(MOST);
+    Ok(addresses)
+}
+
+fn is_internal_v4(address: &NodeAddress) -> bool {
+    address.kind == AddressKind::InternalIp && !address.address.contains(':')
 }
 
 /// Adds the private addresses of all interfaces, the primary interface first, then the public
@@ -88,7 +85,7 @@ fn ipv6(instance: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
         let ip: Ipv6Addr = first
             .ipv6_address
             .parse()
-            .map_err(|_| wrong(instance, &first.ipv6_address))?;
+            .map_err(|_| invalid_address(instance, &first.ipv6_address))?;
         addresses.push(NodeAddress {
             kind: AddressKind::InternalIp,
             address: ip.to_string(),
@@ -104,7 +101,7 @@ fn push_v4(
     addresses: &mut Vec<NodeAddress>,
 ) -> Result<()> {
     if !text.is_empty() {
-        let ip: Ipv4Addr = text.parse().map_err(|_| wrong(instance, text))?;
+        let ip: Ipv4Addr = text.parse().map_err(|_| invalid_address(instance, text))?;
         addresses.push(NodeAddress {
             kind,
             address: ip.to_string(),
@@ -113,7 +110,7 @@ fn push_v4(
     Ok(())
 }
 
-fn wrong(instance: &Instance, text: &str) -> CloudError {
+fn invalid_address(instance: &Instance, text: &str) -> CloudError {
     CloudError::internal(format!(
         "EC2 returned an invalid address {text} for instance {}",
         instance.instance_id
@@ -153,12 +150,9 @@ mod tests {
     #[test]
     fn addresses_start_with_the_primary_interface() {
         let instance: Instance = quick_xml::de::from_str(INSTANCE).unwrap();
-        let v4 =
-            "AddressKind::InternalIp 10.0.0.1, AddressKind::InternalIp 10.0.0.2, AddressKind::InternalIp 10.0.1.1, \
-                  AddressKind::InternalIp 10.0.9.9, AddressKind::ExternalIp 203.0.113.1, \
-                  AddressKind::InternalDns ip-10-0-0-1.internal, AddressKind::Hostname ip-10-0-0-1.internal, \
-                  AddressKind::ExternalDns ec2-1.example"
-                .replace("AddressKind::", "");
+        let v4 = "InternalIp 10.0.0.1, InternalIp 10.0.0.2, InternalIp 10.0.1.1, InternalIp 10.0.9.9, \
+                  ExternalIp 203.0.113.1, InternalDns ip-10-0-0-1.internal, \
+                  Hostname ip-10-0-0-1.internal, ExternalDns ec2-1.example";
         let v6 = "InternalIp 2001:db8::1, InternalIp 2001:db8::2";
 
         assert_eq!(shown(&instance, &[Family::V4]), v4);

@@ -1,4 +1,4 @@
-//! What network and classic load balancers have in common.
+//! What both kinds of load balancers share: annotations, names, subnets, security groups, targets.
 
 pub(crate) mod annotation;
 pub(crate) mod applied;

@@ -314,7 +314,7 @@ fn an_existing_volume_is_used_if_it_is_as_wanted() {
             "CreateVolume" => created(call),
             _ => with_volumes(call, &there),
         });
-        let answer = once(&wire, |cloud| cloud.create_volumes(&[wanted.clone()]));
+        let answer = once(&wire, |cloud| cloud.create_volumes(&[wanted]));
         assert_eq!(case(answer), expected, "{status} {tags}");
         assert_eq!(changes(&wire).len(), sent, "{status} {tags}");
     }

@@ -3,7 +3,9 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 mod ensure;
+mod previous_process;
 mod status;
+mod tls_container;
 mod update;
 
 pub use delete::ensure_deleted;

@@ -133,7 +133,7 @@ fn an_existing_volume_decides_about_a_create() {
         (existing("v", "a", "error"), 2, "in progress"),
     ] {
         let script = Script::new("");
-        let there = listed(&[volume.clone()]);
+        let there = listed(std::slice::from_ref(&volume));
         script.on(&format!("GET {BASE}/volumes/detail"), 200, there);
         script.on(&format!("DELETE {BASE}/volumes/v "), 202, Value::Null);
         let answer = create(&script.cloud(), &[new("a", gib)]).unwrap().remove(0);

@@ -601,7 +601,6 @@ fn a_cluster_with_the_same_name_does_not_take_it_over() {
 
 #[test]
 #[ignore = "one of those that take minutes together"]
-#[ignore = "one of those that take minutes together"]
 fn a_service_that_changes_leaves_its_shared_load_balancer() {
     let world = World::new(1);
     let config = world.config("");
@@ -985,7 +984,6 @@ fn vips_follow_the_address_network_and_port_settings() {
 }
 
 #[test]
-#[ignore = "one of those that take minutes together"]
 #[ignore = "one of those that take minutes together"]
 fn ovn_gets_only_supported_settings() {
     let world = World::new(2);

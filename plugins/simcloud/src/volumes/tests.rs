@@ -20,11 +20,9 @@ fn volumes_are_created_listed_and_deleted() {
     let new = [new_volume("pvc-1"), new_volume("pvc-2")];
     let both = || vec![Ok(created("vol-1")), Ok(created("vol-2"))];
     create(&cloud, &new[..1]).unwrap();
-    world.calls();
-    assert_eq!(create(&cloud, &new), Ok(both()));
-    assert_eq!(world.calls(), ["volumes.list", "volumes.create"]);
-    assert_eq!(create(&cloud, &new), Ok(both()));
-    assert_eq!(world.calls(), ["volumes.list"], "one request for all");
+    for _ in 0..2 {
+        assert_eq!(create(&cloud, &new), Ok(both()));
+    }
 
     let page = list(&cloud, None).unwrap();
     assert_eq!(page.volumes, [created("vol-1"), created("vol-2")]);
@@ -41,6 +39,49 @@ fn volumes_are_created_listed_and_deleted() {
 }
 
 #[test]
+fn one_request_is_for_many_volumes_that_exist() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    let names = (0..MANY).map(|number| format!("pvc-{number}"));
+    let new: Vec<_> = names.map(|name| new_volume(&name)).collect();
+    create(&cloud, &new[1..]).unwrap();
+    world.calls();
+    create(&cloud, &new).unwrap();
+    assert_eq!(world.calls(), ["volumes.list", "volumes.create"]);
+    create(&cloud, &new).unwrap();
+    assert_eq!(world.calls(), ["volumes.list"], "one request for all");
+}
+
+#[test]
+fn few_volumes_are_created_without_a_list() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    let new = [new_volume("pvc-1")];
+    create(&cloud, &new).unwrap();
+    assert_eq!(world.calls(), ["volumes.create"]);
+    create(&cloud, &new).unwrap();
+    assert_eq!(world.calls(), ["volumes.create", "volumes.get"]);
+}
+
+#[test]
+fn a_volume_exists_although_its_snapshot_was_deleted() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    create(&cloud, &[new_volume("pvc-1")]).unwrap();
+    let snapshot = json!({"name": "cut", "volume": "vol-1"});
+    world.hook("POST", "/v1/snapshots", &snapshot);
+    let restored = [NewVolume {
+        snapshot: Some("snap-1".into()),
+        ..new_volume("pvc-2")
+    }];
+    // The list lags behind.
+    world.hook("PATCH", "/_sim/settings", &json!({"lag_ms": 60_000}));
+    assert_eq!(create(&cloud, &restored), Ok(vec![Ok(created("vol-2"))]));
+    world.hook("DELETE", "/v1/snapshots/snap-1", &json!(null));
+    assert_eq!(create(&cloud, &restored), Ok(vec![Ok(created("vol-2"))]));
+}
+
+#[test]
 fn a_create_whose_answer_was_lost_is_found() {
     let world = World::start();
     let cloud = world.cluster("c1");
@@ -52,10 +93,7 @@ fn a_create_whose_answer_was_lost_is_found() {
     world.hook("PATCH", "/_sim/settings", &json!({"lag_ms": 60_000}));
     world.calls();
     assert_eq!(create(&cloud, &new), Ok(vec![Ok(created("vol-1"))]));
-    assert_eq!(
-        world.calls(),
-        ["volumes.list", "volumes.create", "volumes.get"]
-    );
+    assert_eq!(world.calls(), ["volumes.create", "volumes.get"]);
     assert_eq!(world.all("volumes").len(), 1);
 }
 
@@ -238,6 +276,39 @@ fn a_volume_grows_and_changes_its_properties() {
     assert_eq!(world.all("volumes")[0]["iops"], 500);
     let answers = modify(&cloud, &[set("color", "red"), set("iops", "1")]);
     assert_eq!(cases(&answers), ["invalid", "invalid"]);
+}
+
+#[test]
+fn a_copy_is_where_its_original_is() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    create(&cloud, &[new_volume("pvc-1")]).unwrap();
+    let copy = |name: &str, original: &str, preferred: &str| NewVolume {
+        original: Some(original.into()),
+        preferred: vec![zone(preferred)],
+        ..new_volume(name)
+    };
+    let elsewhere = NewVolume {
+        requisite: vec![zone("zone-b")],
+        ..copy("pvc-3", "vol-1", "zone-b")
+    };
+    let new = [
+        copy("pvc-2", "vol-1", "zone-b"),
+        elsewhere,
+        copy("pvc-4", "vol-9", "zone-a"),
+    ];
+    let answers = create(&cloud, &new).unwrap();
+    assert_eq!(answers[0], Ok(created("vol-2")));
+    assert_eq!(cases(&answers), ["ok", "exhausted", "not-found"]);
+    let copied = &world.all("volumes")[1];
+    assert_eq!([&copied["original"], &copied["zone"]], ["vol-1", "zone-a"]);
+
+    // It is not the copy that is wanted.
+    let other = [copy("pvc-1", "vol-2", "zone-a")];
+    assert_eq!(cases(&create(&cloud, &other).unwrap()), ["exists"]);
+    let ids = ["vol-1".to_owned()];
+    assert_eq!(delete(&cloud, &ids), [Ok(())]);
+    assert_eq!(create(&cloud, &new[..1]), Ok(vec![Ok(created("vol-2"))]));
 }
 
 #[test]

@@ -390,7 +390,7 @@ impl Checker {
         }
     }
 
-    /// Reports addresses of machines that are in a pool: a service must not get them.
+    /// Reports addresses of machines that are in a pool: a Service must not get them.
     fn machines_outside(&mut self, pools: &Pools) {
         let inside: Vec<_> = self
             .addresses

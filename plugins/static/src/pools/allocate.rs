@@ -1,19 +1,19 @@
-//! Decides which addresses a service gets. The decision depends only on values and on reservations;
+//! Decides which addresses a Service gets. The decision depends only on values and on reservations;
 //! the reservations serialize calls that run at the same time.
 //!
-//! 1. An address that the service requests explicitly is assigned, or the request is rejected. No
+//! 1. An address that the Service requests explicitly is assigned, or the request is rejected. No
 //!    other address is assigned instead.
-//! 2. Otherwise, an address in the status is kept for the life of the service: across restarts,
-//!    swaps and changes of the inventory. If the address is not in any pool, the service is
+//! 2. Otherwise, an address in the status is kept for the life of the Service: across restarts,
+//!    swaps and changes of the inventory. If the address is not in any pool, the Service is
 //!    rejected instead of moved, because a mistake in the inventory must not renumber a cluster.
-//!    Requesting a pool or an address moves the service. An address that was assigned but is not
+//!    Requesting a pool or an address moves the Service. An address that was assigned but is not
 //!    yet in the status is kept too.
 //! 3. Otherwise, the first free address is assigned: of the requested pool, or of the pools with
 //!    automatic assignment, in the order of the inventory.
 //!
-//! Addresses are not shared. If two services have the same address in their status (somebody else
-//! wrote it there), the service whose reservation has not expired keeps it, otherwise the first one
-//! by namespace and name. The other service gets another address.
+//! Addresses are not shared. If two Services have the same address in their status (somebody else
+//! wrote it there), the Service whose reservation has not expired keeps it, otherwise the first one
+//! by namespace and name. The other Service gets another address.
 
 use std::net::IpAddr;
 
@@ -26,48 +26,48 @@ use crate::{
     },
 };
 
-/// Reservations of addresses by service UID, which expire by themselves. They bridge the time until
-/// an assigned address appears in the status of the service.
+/// Reservations of addresses by Service UID, which expire by themselves. They bridge the time until
+/// an assigned address appears in the status of the Service.
 pub trait Reservations {
-    /// Returns the UID of the service that has reserved the address.
+    /// Returns the UID of the Service that has reserved the address.
     fn holder(&self, address: IpAddr) -> Option<String>;
 
-    /// Reserves the address for the service being processed, or renews its reservation. Returns
-    /// false if another service has reserved the address.
+    /// Reserves the address for the Service being processed, or renews its reservation. Returns
+    /// false if another Service has reserved the address.
     fn reserve(&mut self, address: IpAddr) -> bool;
 }
 
-/// An address assigned to a service.
+/// An address assigned to a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
     /// The address.
     pub address: IpAddr,
     /// The name of its pool.
     pub pool: String,
-    /// True if the service already has the address in its status, or was assigned it recently.
+    /// True if the Service already has the address in its status, or was assigned it recently.
     pub is_current: bool,
 }
 
-/// An address in the status of the service that another service keeps.
+/// An address in the status of the Service that another Service keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The address.
     pub address: IpAddr,
-    /// `NAMESPACE/NAME` of the service that keeps it, if known from its status.
+    /// `NAMESPACE/NAME` of the Service that keeps it, if known from its status.
     pub keeper: Option<String>,
 }
 
-/// The addresses assigned to a service.
+/// The addresses assigned to a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
     /// The assigned addresses, at least one and at most one per family, in the order of the
-    /// service's families.
+    /// Service's families.
     pub assigned: Vec<Assigned>,
-    /// Addresses in the service's status that another service keeps.
+    /// Addresses in the Service's status that another Service keeps.
     pub lost: Vec<Lost>,
 }
 
-/// The reason why a service gets no address.
+/// The reason why a Service gets no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The requested pool is not in the inventory.
@@ -108,12 +108,12 @@ pub enum Rejection {
         /// The requested pool.
         pool: Option<String>,
     },
-    /// The requested address belongs to another service.
+    /// The requested address belongs to another Service.
     #[error("the requested address {address} is in use by {keeper}; addresses cannot be shared", keeper = whose(keeper.as_deref()))]
     Taken {
         /// The requested address.
         address: IpAddr,
-        /// `NAMESPACE/NAME` of the other service, if known from its status.
+        /// `NAMESPACE/NAME` of the other Service, if known from its status.
         keeper: Option<String>,
     },
     /// All addresses in the eligible pools are in use.
@@ -127,8 +127,8 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// Returns true if the same request can succeed later without a change of the service or of the
-    /// inventory, because another service may release an address.
+    /// Returns true if the same request can succeed later without a change of the Service or of the
+    /// inventory, because another Service may release an address.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
@@ -149,7 +149,7 @@ fn whose(name: Option<&str>) -> String {
     )
 }
 
-/// Decides which addresses the service gets, and reserves them. `holders` may be older than some
+/// Decides which addresses the Service gets, and reserves them. `holders` may be older than some
 /// reservations, but every address assigned since it was read must still be reserved.
 ///
 /// # Errors
@@ -264,7 +264,7 @@ impl<R: Reservations> Allocator<'_, R> {
         None
     }
 
-    /// Returns true if the service may have addresses of this pool: of the requested pool, or of
+    /// Returns true if the Service may have addresses of this pool: of the requested pool, or of
     /// any pool if it requests none.
     fn may_use(&self, pool: &Pool) -> bool {
         self.desired
@@ -273,7 +273,7 @@ impl<R: Reservations> Allocator<'_, R> {
             .is_none_or(|requested| *requested == pool.name)
     }
 
-    /// Assigns the address that the service requests.
+    /// Assigns the address that the Service requests.
     fn assign_requested(&mut self, address: IpAddr) -> Result<Assigned, Rejection> {
         let pool = self
             .pools
@@ -335,8 +335,8 @@ impl<R: Reservations> Allocator<'_, R> {
         Err(Rejection::Exhausted { family, pools })
     }
 
-    /// Reserves the address. If it belongs to another service, the error is the name of that
-    /// service, if known.
+    /// Reserves the address. If it belongs to another Service, the error is the name of that
+    /// Service, if known.
     fn claim(&mut self, address: IpAddr) -> Result<(), Option<String>> {
         let desired = self.desired;
         let rivals = self.holders.others(address, &desired.uid);

@@ -1,4 +1,4 @@
-//! The addresses that services hold, according to their statuses.
+//! The addresses that Services hold, according to their statuses.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -6,7 +6,7 @@ use skydock_sdk::types::Service;
 
 use crate::desired_load_balancer;
 
-/// A service that has an address in its status.
+/// A Service that has an address in its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// `metadata.uid`.
@@ -15,13 +15,13 @@ pub struct Holder {
     pub name: String,
 }
 
-/// All addresses in the statuses of services of type LoadBalancer, including services that are
+/// All addresses in the statuses of Services of type LoadBalancer, including Services that are
 /// being deleted. An address is free if it is in no status.
 #[derive(Clone, Debug, Default)]
 pub struct Holders(BTreeMap<IpAddr, Vec<Holder>>);
 
 impl Holders {
-    /// Reads the statuses of these services.
+    /// Reads the statuses of these Services.
     #[must_use]
     pub fn of(services: &[Service]) -> Self {
         let mut holders: BTreeMap<IpAddr, Vec<Holder>> = BTreeMap::new();
@@ -37,7 +37,7 @@ impl Holders {
         Self(holders)
     }
 
-    /// Returns the services that hold the address, except the one with this UID.
+    /// Returns the Services that hold the address, except the one with this UID.
     pub fn others<'a>(&'a self, address: IpAddr, uid: &'a str) -> impl Iterator<Item = &'a Holder> {
         self.0
             .get(&address)

@@ -1,4 +1,4 @@
-//! Address pools for services of type LoadBalancer.
+//! Address pools for Services of type LoadBalancer.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub struct Pool {
     pub name: String,
     /// The ranges, in the order of the inventory.
     pub ranges: Vec<Range>,
-    /// False if only services that request this pool, or an address in it, get its addresses.
+    /// False if only Services that request this pool, or an address in it, get its addresses.
     pub auto_assign: bool,
 }
 

@@ -234,7 +234,7 @@ skydock_provider_types_load_balancer_status_t skydock_status_out(skydock_load_ba
 }
 
 skydock_provider_types_cloud_error_t skydock_error_out(const skydock_error *error) {
-    skydock_provider_types_cloud_error_t out = {.tag = (uint8_t)error->kind};
+    skydock_provider_types_cloud_error_t out = {.tag = (uint8_t)(error->kind > SKYDOCK_INTERNAL ? SKYDOCK_INTERNAL : error->kind)};
     if (error->kind == SKYDOCK_THROTTLED || error->kind == SKYDOCK_IN_PROGRESS) {
         /* Both cases have the same type. */
         out.val.throttled = (skydock_provider_types_retry_t){error->retry_ms, skydock_text_out(error->message)};

@@ -1,4 +1,5 @@
-/* The functions that the host calls. skydock plugin build says with SKYDOCK_SERVES_… which capabilities the plugin has. */
+/* The functions that the host calls; those about volumes are in storage.c. skydock plugin build says with SKYDOCK_SERVES_… which
+ * capabilities the plugin has. */
 #include <stdlib.h>
 
 #include "guest.h"
@@ -47,8 +48,7 @@ void skydock_free_nothing(void *memory) {
 void __component_type_object_force_link_built(void) {
 }
 
-/* Ends a call without a result. True if it succeeded. */
-static bool ended(const skydock_error *error, skydock_provider_types_cloud_error_t *out) {
+bool skydock_call_ended(const skydock_error *error, skydock_provider_types_cloud_error_t *out) {
     if (error != NULL) {
         *out = skydock_error_out(error);
     }
@@ -80,7 +80,7 @@ bool exports_skydock_provider_plugin_configure(exports_skydock_provider_plugin_s
         .cloud_config_path = skydock_option_in(in->cloud_config_path),
         .options = skydock_pairs_in(in->options.ptr, in->options.len),
     };
-    return ended(plugin_configure(&settings), err);
+    return skydock_call_ended(plugin_configure(&settings), err);
 }
 
 #ifdef SKYDOCK_SERVES_INSTANCES
@@ -100,7 +100,7 @@ bool exports_skydock_provider_instances_check(exports_skydock_provider_instances
             ret->ptr[i].val.ok = (uint8_t)answers[i].presence;
         }
     }
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 
 bool exports_skydock_provider_instances_describe(exports_skydock_provider_instances_list_node_t *nodes,
@@ -132,7 +132,7 @@ bool exports_skydock_provider_instances_describe(exports_skydock_provider_instan
         out->annotations.ptr = annotations.ptr;
         out->annotations.len = annotations.len;
     }
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 #endif
 
@@ -152,7 +152,7 @@ bool exports_skydock_provider_load_balancers_get(skydock_provider_types_service_
     ret->is_some = false;
     const skydock_error *error = load_balancers_get(skydock_services_in(service, 1), &ret->is_some, &status);
     ret->val = skydock_status_out(status);
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 
 bool exports_skydock_provider_load_balancers_ensure(skydock_provider_types_service_t *service,
@@ -165,7 +165,7 @@ bool exports_skydock_provider_load_balancers_ensure(skydock_provider_types_servi
     *ret = skydock_status_out(status);
     /* The host demands that what it has lent is given back. */
     skydock_provider_node_sets_node_set_drop_borrow(nodes);
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 
 bool exports_skydock_provider_load_balancers_update_nodes(skydock_provider_types_service_t *service,
@@ -174,13 +174,13 @@ bool exports_skydock_provider_load_balancers_update_nodes(skydock_provider_types
     skydock_call_begins();
     const skydock_error *error = load_balancers_update_nodes(skydock_services_in(service, 1), lent(nodes));
     skydock_provider_node_sets_node_set_drop_borrow(nodes);
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 
 bool exports_skydock_provider_load_balancers_ensure_deleted(skydock_provider_types_service_t *service,
                                                             skydock_provider_types_cloud_error_t *err) {
     skydock_call_begins();
-    return ended(load_balancers_ensure_deleted(skydock_services_in(service, 1)), err);
+    return skydock_call_ended(load_balancers_ensure_deleted(skydock_services_in(service, 1)), err);
 }
 #endif
 
@@ -204,7 +204,7 @@ bool exports_skydock_provider_routes_list_routes(built_string_t *maybe_page, exp
         out->destination_cidr = skydock_text_out(page.routes[i].destination_cidr);
         out->blackhole = page.routes[i].blackhole;
     }
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 
 static void answer_routes(const skydock_error *const *answers, size_t count,
@@ -279,7 +279,7 @@ bool exports_skydock_provider_zones_locate(exports_skydock_provider_zones_list_n
             ret->ptr[i].val.ok.region = skydock_option_out(answers[i].region);
         }
     }
-    return ended(error, err);
+    return skydock_call_ended(error, err);
 }
 #endif
 
@@ -287,6 +287,6 @@ bool exports_skydock_provider_zones_locate(exports_skydock_provider_zones_list_n
 bool exports_skydock_provider_maintenance_maintain(uint64_t *ret, skydock_provider_types_cloud_error_t *err) {
     skydock_call_begins();
     *ret = 0;
-    return ended(maintenance_maintain(ret), err);
+    return skydock_call_ended(maintenance_maintain(ret), err);
 }
 #endif

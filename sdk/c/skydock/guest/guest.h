@@ -22,6 +22,7 @@ built_list_string_t skydock_strings_out(skydock_strings list);
 skydock_provider_types_list_pair_t skydock_pairs_out(skydock_pairs list);
 skydock_provider_types_list_node_address_t skydock_addresses_out(skydock_addresses list);
 skydock_provider_types_load_balancer_status_t skydock_status_out(skydock_load_balancer_status status);
+/* A case that only elements of calls about volumes have is internal. */
 skydock_provider_types_cloud_error_t skydock_error_out(const skydock_error *error);
 
 /* The error that a code of wasi:http stands for. `request` is its method and URL. */
@@ -31,5 +32,7 @@ const skydock_error *skydock_failure(const char *request, const wasi_http_types_
 void skydock_call_begins(void);
 /* Called last in every export. The answer is still read afterwards. */
 void skydock_call_ends(void);
+/* The same for a call that can fail as a whole. True if it succeeded. */
+bool skydock_call_ended(const skydock_error *error, skydock_provider_types_cloud_error_t *out);
 
 #endif

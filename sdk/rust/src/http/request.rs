@@ -1,4 +1,4 @@
-//! Requests to a cloud.
+//! Requests to a cloud: method, URL, query, headers, body, and time limit.
 use std::fmt;
 use std::time::Duration;
 

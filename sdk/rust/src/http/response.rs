@@ -1,4 +1,4 @@
-//! Responses of a cloud.
+//! Responses of a cloud: status, headers, body.
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use skydock_support::{debian, last_lines};
+use skydock_support::{copy_folder, debian, last_lines};
 
 use super::go;
 use crate::Error;
@@ -69,6 +70,56 @@ pub async fn go_tool(
     tokio::task::spawn_blocking(move || find_or_build(&module, package, name, STRIPPED))
         .await
         .map_err(Error::setup("build a Go program"))?
+}
+
+/// Returns the folder of the cache with the files of another module, in the version that the go.mod
+/// in this folder requires.
+///
+/// # Errors
+/// See [`control_plane_binary`].
+pub async fn go_module(
+    module: &Path,
+    wanted: &'static str,
+    name: &'static str,
+) -> Result<PathBuf, Error> {
+    let module = module.to_owned();
+    tokio::task::spawn_blocking(move || find_or_copy(&module, wanted, name))
+        .await
+        .map_err(Error::setup("download a Go module"))?
+}
+
+fn find_or_copy(module: &Path, wanted: &str, name: &str) -> Result<PathBuf, Error> {
+    let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
+    let sources = Sources::read(&module, wanted)?;
+    let cache = cache()?;
+    let folder = cache.join(name).join(&sources.digest).join(name);
+    made_once(&folder, |partial| {
+        let go = go::find(&module, &sources.go, &cache.join("go"))?;
+        let downloaded = download(&go, &module, wanted)?;
+        copy_folder(&downloaded, partial)
+            .map_err(|error| Error::setup("copy a Go module")(format!("{error:#}")))
+    })?;
+    Ok(folder)
+}
+
+/// Returns the folder with the files of a module, in Go's own cache.
+fn download(go: &Path, module: &Path, wanted: &str) -> Result<PathBuf, Error> {
+    let output = Command::new(go)
+        .current_dir(module)
+        .args(["mod", "download", "-json", wanted])
+        .output()
+        .map_err(Error::io("start", go))?;
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    match answer.get("Dir").and_then(Value::as_str) {
+        Some(folder) => Ok(folder.into()),
+        None => Err(Error::Build {
+            folder: module.to_owned(),
+            output: last_lines(&format!(
+                "{answer}\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }),
+    }
 }
 
 fn find_or_build(

@@ -73,7 +73,7 @@ async fn values_give_the_objects_of_base_and_components() {
     copy_folder(&deploy(), dir.path()).unwrap();
     let folder = dir.path().join("mine");
     fs::create_dir(&folder).unwrap();
-    let cases: [(&[&str], &[&str]); 11] = [
+    let cases: [(&[&str], &[&str]); 13] = [
         (&[], &[]),
         (&["secure-serving"], &["--set=secureServing=true"]),
         (&["routes"], &["--set=routes=true"]),
@@ -102,6 +102,19 @@ async fn values_give_the_objects_of_base_and_components() {
         (
             &["csi", "csi-snapshots", "service-account-credentials"],
             &["--set=csi.enabled=true,csi.snapshots=true,serviceAccountCredentials=true"],
+        ),
+        (&["csi/pvlabel"], &["--set=csi.pvlabel=true"]),
+        (
+            &[
+                "csi",
+                "node-csr-approval",
+                "csi/pvlabel",
+                "service-account-credentials",
+            ],
+            &[
+                "--set=csi.enabled=true,csi.pvlabel=true",
+                "--set=nodeCsrApproval.enabled=true,serviceAccountCredentials=true",
+            ],
         ),
     ];
     for (components, values) in cases {

@@ -319,7 +319,10 @@ fn sidecars_of_csi_use_the_socket_as_the_same_user() {
         assert!(args.contains(&address), "{args:?}");
         // Those of a standby wait for it.
         assert!(!args.iter().any(|arg| arg.starts_with("--leader-election")));
-        assert_eq!(sidecar.volume_mounts.clone().unwrap(), [mount.clone()]);
+        assert_eq!(
+            sidecar.volume_mounts.clone().unwrap(),
+            std::slice::from_ref(mount)
+        );
         assert_eq!(sidecar.security_context, skydock);
         let limits = sidecar.resources.clone().unwrap().limits.unwrap();
         assert!(limits.contains_key("memory"));

@@ -110,12 +110,32 @@ fn the_approver_may_approve_only_serving_certificates() {
             "verbs": ["approve"],
         },
     ]);
-    let approver = controllers_off_by_default().next().unwrap();
+    let approver = off_by_default("node-csr-approval");
     component_grants("node-csr-approval", &expected, approver);
+    component_enables("node-csr-approval", approver);
+}
 
-    let patches = kustomization("components/node-csr-approval").patches;
+#[test]
+fn labels_of_volumes_need_only_persistent_volumes() {
+    let expected = serde_json::json!([
+        { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["list", "watch", "patch"] },
+    ]);
+    let labeler = off_by_default("pvlabel");
+    component_grants("csi/pvlabel", &expected, labeler);
+    component_enables("csi/pvlabel", labeler);
+}
+
+/// Returns the controller with this alias, which only a component enables.
+fn off_by_default(alias: &str) -> Controller {
+    let mut off = controllers_off_by_default();
+    off.find(|controller| controller.alias == alias).unwrap()
+}
+
+/// Checks that a component enables a controller in addition to those of the base.
+fn component_enables(component: &str, controller: Controller) {
+    let patches = kustomization(&format!("components/{component}")).patches;
     let patches = patches.unwrap();
-    let argument = format!("value: --controllers={}\n", approver.alias);
+    let argument = format!("value: --controllers={}\n", controller.alias);
     assert!(patches[0].patch.contains(&argument), "{}", patches[0].patch);
     assert!(text("base/deployment.yaml").contains("- --controllers=*\n"));
 }

@@ -86,6 +86,10 @@ impl Cluster for FakeCluster {
         Vec::new()
     }
 
+    fn named(&self, _: &str) -> Vec<Holder> {
+        Vec::new()
+    }
+
     fn publish(&self, _: ObjectEvent) {}
 
     fn annotate(&self, _: ObjectAnnotations) {}

@@ -8,7 +8,6 @@ use skydock_cloud::{
     Route, Service, ServicePort, SizeRange, SnapshotId, Transport, VolumeCapability, VolumeId,
 };
 
-/// Returns a node with this name and number.
 fn node(name: String, number: u8) -> Node {
     Node {
         uid: format!("5a1c0de5-0000-4000-8000-0000000001{number:02}"),

@@ -1,4 +1,4 @@
-//! Bad configurations.
+//! Bad configurations, which a plugin must reject.
 
 use skydock_cloud::CloudError;
 use skydock_sandbox::{ConfigSecrets, PluginSource, Stage};

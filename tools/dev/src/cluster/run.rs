@@ -7,7 +7,7 @@ use skydock::{
     blocking::blocking,
     ccm,
     cli::RECORD_LIMIT,
-    config::{Config, PluginFlags, default_cache_dir},
+    config::{Config, PluginFlags, RecordTo, default_cache_dir},
     file::SkydockConfiguration,
     telemetry::{self, LogOptions},
 };
@@ -120,10 +120,10 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         plugin_flags,
         plugin_cache_dir: default_cache_dir(),
         last_good: false,
-        record: args
-            .record
-            .clone()
-            .map(|directory| (directory, RECORD_LIMIT)),
+        record: args.record.clone().map(|directory| RecordTo {
+            directory,
+            limit: RECORD_LIMIT,
+        }),
         // Set even if no egress rule exists yet: rules may be added while the process runs.
         only_reads: !args.allow_cloud_writes && !is_generated,
         egress_policy,

@@ -22,7 +22,6 @@ const MAGIC: &[u8] = b"k8s\0";
 #[error("the body is not a Kubernetes object in protobuf: {0}")]
 pub(crate) struct Malformed(&'static str);
 
-/// Decodes the object in a body.
 pub(crate) fn decode(body: &[u8], schema: &Object) -> Result<Value, Malformed> {
     let envelope = body
         .strip_prefix(MAGIC)

@@ -88,7 +88,6 @@ impl Rendering {
         })
     }
 
-    /// Returns a list.
     pub(crate) fn list(
         &self,
         objects: &[Arc<Object>],

@@ -1,4 +1,4 @@
-//! Request bodies.
+//! Request bodies: their limit, and JSON, protobuf or a patch by the content type.
 
 use axum::extract::Request;
 use http::header;

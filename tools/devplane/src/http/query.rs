@@ -1,4 +1,4 @@
-//! Query parameters.
+//! Query parameters of lists, watches and writes.
 
 use std::time::Duration;
 

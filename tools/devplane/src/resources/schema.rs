@@ -26,7 +26,6 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Returns the type of a field.
     pub(crate) fn field(&self, name: &str) -> Option<Type> {
         self.fields
             .iter()

@@ -25,7 +25,6 @@ struct State<'a> {
     snapshots: Vec<snapshots::View<'a>>,
 }
 
-/// The log.
 #[derive(Debug, Serialize)]
 struct Log<'a> {
     calls: Vec<&'a Call>,

@@ -605,6 +605,35 @@ fn what_a_volume_cannot_be_is_rejected() {
 }
 
 #[test]
+fn a_volume_is_copied_in_its_zone() {
+    let mut world = with_volume(1000);
+    let copy = |size: u32, zone: &str| json!({"name": "copy", "size_gib": size, "zone": zone, "original": "vol-1"});
+    let created = world.ask("POST", "/v1/volumes", &copy(10, "zone-a"));
+    assert_eq!(created.0, 409, "the original is being created");
+
+    world.now = 1000;
+    for (new, field) in [
+        (copy(10, "zone-b"), "original"),
+        (copy(9, "zone-a"), "size_gib"),
+        (
+            json!({"name": "copy", "size_gib": 10, "zone": "zone-a", "original": "vol-1", "snapshot": "snap-1"}),
+            "original",
+        ),
+    ] {
+        let (status, error) = world.ask("POST", "/v1/volumes", &new);
+        assert_eq!((status, &error["field"]), (400, &json!(field)), "{new}");
+    }
+    let created = world.ask("POST", "/v1/volumes", &copy(11, "zone-a")).1;
+    assert_eq!(created["original"], "vol-1");
+
+    world.ask("DELETE", "/v1/volumes/vol-1", &Value::Null);
+    let (status, error) = world.ask("POST", "/v1/volumes", &copy(11, "zone-a"));
+    assert_eq!((status, &error["id"]), (409, &created["id"]));
+    let other = json!({"name": "other", "size_gib": 10, "zone": "zone-a", "original": "vol-1"});
+    assert_eq!(world.ask("POST", "/v1/volumes", &other).0, 404);
+}
+
+#[test]
 fn a_snapshot_outlives_its_volume() {
     let mut world = with_volume(1000);
     let new = json!({"name": "s", "volume": "vol-1"});

@@ -22,6 +22,7 @@ impl Cloud {
             zone: &it.spec.zone,
             iops: it.spec.iops,
             snapshot: it.spec.snapshot.as_deref(),
+            original: it.spec.original.as_deref(),
             server: attachment.map(|it| it.server.as_str()),
             device: attachment
                 .filter(|_| status == Status::InUse)
@@ -46,25 +47,19 @@ impl Cloud {
             return Err(Error::field("zone", format!("no zone {}", spec.zone)));
         }
 
-        if let Some(id) = &spec.snapshot {
-            let (_, snapshot) = self.snapshot(now, id)?;
-            if !snapshot.is_ready(now) {
-                return Err(Error::pending("snapshot", id));
-            }
-            if spec.size_gib < snapshot.size_gib {
-                return Err(Error::field(
-                    "size_gib",
-                    format!("the snapshot needs {}", snapshot.size_gib),
-                ));
-            }
-        }
-
+        // By name first, because what it began as may be deleted by now.
         if let Some((number, _)) = self
             .volumes
             .all(now)
             .find(|(_, other)| other.spec.name == spec.name)
         {
             return Err(Error::exists("volume", volumes::id(number), &spec.name));
+        }
+
+        let needed = self.size_of_content(now, &spec)?;
+        if spec.size_gib < needed {
+            let message = format!("its content needs {needed}");
+            return Err(Error::field("size_gib", message));
         }
 
         if self.volumes.len() >= MOST {
@@ -78,6 +73,33 @@ impl Cloud {
             broken: false,
         };
         Ok(self.volumes.create(now, created))
+    }
+
+    /// Returns the size of what a new volume begins as, if it can.
+    fn size_of_content(&self, now: Millis, spec: &New) -> Result<u32> {
+        match (&spec.snapshot, &spec.original) {
+            (None, None) => Ok(0),
+            (Some(_), Some(_)) => Err(Error::field("original", "there is a snapshot, too")),
+            (Some(id), None) => {
+                let (_, snapshot) = self.snapshot(now, id)?;
+                if snapshot.is_ready(now) {
+                    Ok(snapshot.size_gib)
+                } else {
+                    Err(Error::pending("snapshot", id))
+                }
+            }
+            (None, Some(id)) => {
+                let (_, original) = self.volume(now, id)?;
+                let status = original.status(now, self.attachment(now, original));
+                if !matches!(status, Status::Available | Status::InUse) {
+                    return Err(Error::pending("volume", id));
+                }
+                if original.spec.zone != spec.zone {
+                    return Err(Error::field("original", "it is in another zone"));
+                }
+                Ok(original.spec.size_gib)
+            }
+        }
     }
 
     pub(crate) fn change_volume(&mut self, now: Millis, number: u64, change: Change) -> Result<()> {

@@ -26,6 +26,9 @@ pub(crate) struct New {
     pub(crate) iops: u32,
     #[serde(default)]
     pub(crate) snapshot: Option<String>,
+    /// The volume that it begins as a copy of.
+    #[serde(default)]
+    pub(crate) original: Option<String>,
     #[serde(default)]
     pub(crate) labels: Labels,
 }
@@ -98,6 +101,7 @@ pub(crate) struct View<'a> {
     pub(crate) zone: &'a str,
     pub(crate) iops: u32,
     pub(crate) snapshot: Option<&'a str>,
+    pub(crate) original: Option<&'a str>,
     pub(crate) server: Option<&'a str>,
     pub(crate) device: Option<String>,
     pub(crate) labels: &'a Labels,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -19,6 +19,8 @@ use crate::console;
 const WORKERS: usize = 6;
 /// How many of them have priority: the longest, which determine when all have ended.
 const LONGEST: usize = 2;
+/// A binary that takes longer than this hangs. The longest takes seven minutes on two busy cores.
+const LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// A binary with tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -154,7 +156,7 @@ impl Binary {
         let errors = file.try_clone().context("cannot share the log file")?;
 
         let begin = Instant::now();
-        let status = Command::new("nice")
+        let mut process = Command::new("nice")
             .args(["-n", if rank < LONGEST { "0" } else { "5" }])
             .arg(&self.file)
             .current_dir(&self.folder)
@@ -163,8 +165,18 @@ impl Binary {
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)
-            .status()
+            .spawn()
             .with_context(|| format!("cannot start {}", self.file.display()))?;
+
+        let status = loop {
+            if let Some(status) = process.try_wait()? {
+                break status;
+            }
+            if begin.elapsed() > LIMIT {
+                process.kill()?;
+            }
+            thread::sleep(Duration::from_millis(20));
+        };
         let seconds = begin.elapsed().as_secs_f64();
 
         let printed = console::read(&log)?;

@@ -1,4 +1,4 @@
-//! Gauges that are counted when they are read.
+//! Gauges that are counted when they are read: one number, or one for each value of `state`.
 
 use std::{fmt, sync::Arc};
 

@@ -39,11 +39,11 @@ pub fn node(object: &k8s::Node) -> Node {
         pod_cidrs: spec
             .and_then(|spec| spec.pod_cidrs.clone())
             .unwrap_or_default(),
-        ready: status
-            .and_then(|status| status.conditions.as_deref())
-            .unwrap_or_default()
-            .iter()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        ready: is_ready(
+            status
+                .and_then(|status| status.conditions.as_deref())
+                .unwrap_or_default(),
+        ),
         unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
         system_uuid: text(info.map(|info| &info.system_uuid)),
         machine_id: text(info.map(|info| &info.machine_id)),
@@ -52,6 +52,13 @@ pub fn node(object: &k8s::Node) -> Node {
         os_image: text(info.map(|info| &info.os_image)),
         creation_timestamp: created(meta),
     }
+}
+
+/// Returns true for a node with these conditions that is ready.
+pub(crate) fn is_ready(conditions: &[k8s::NodeCondition]) -> bool {
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn taint(taint: &k8s::Taint) -> Option<Taint> {

@@ -27,11 +27,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, RunError};
-use crate::manager::{
-    cluster_view::{self, ClusterView},
-    constructor::{Constructor, Listing, Obstacle, Setup},
-    list::CONSTRUCTORS,
-    uid,
+use crate::{
+    CONSTRUCTORS,
+    manager::{
+        cluster_view::{self, ClusterView},
+        constructor::{Constructor, Listing, Obstacle, Setup},
+        uid,
+    },
 };
 
 /// The controllers of one context, and what they share.

@@ -612,7 +612,8 @@ async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
     }
 }
 
-/// Has the API server return a new node, one whose instance is gone, and a Service.
+/// Has the API server return a new node, one whose instance is gone, a Service, and a
+/// PersistentVolume.
 fn answer_with_work(api: &FakeApi) {
     let gone = with(
         &node("gone"),
@@ -623,9 +624,16 @@ fn answer_with_work(api: &FakeApi) {
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &nodes));
     let services = list("ServiceList", &services);
     api.answer("GET", "/api/v1/services", 200, services);
+    let volume = json!({
+        "metadata": {"name": "pv-1", "uid": "uid-pv-1", "resourceVersion": "1"},
+        "spec": {"csi": {"driver": "disks.example", "volumeHandle": "vol-1"}},
+    });
+    let volumes = list("PersistentVolumeList", &[volume]);
+    api.answer("GET", "/api/v1/persistentvolumes", 200, volumes);
 }
 
-/// Gives the cloud the instance of the new node, and a route that no node needs.
+/// Gives the cloud the instance of the new node, a route that no node needs, and the volume of the
+/// PersistentVolume.
 fn add_work(cloud: &FakeCloud) {
     let known = skydock_cloud::Instance {
         provider_id: Some("fake://new".into()),
@@ -643,6 +651,23 @@ fn add_work(cloud: &FakeCloud) {
         destination_cidr: "10.244.9.0/24".into(),
         blackhole: false,
     });
+
+    let zone = "topology.disks.example/zone".to_owned();
+    *cloud.driver.lock().unwrap() = Some(skydock_cloud::CsiDriver {
+        name: "disks.example".into(),
+        topology_keys: vec![zone.clone()],
+        access_modes: Vec::new(),
+        clones: false,
+    });
+    let volume = skydock_cloud::Volume {
+        id: skydock_cloud::VolumeId("vol-1".into()),
+        bytes: 1,
+        topology: vec![[(zone, "a".to_owned())].into()],
+        context: skydock_cloud::Pairs::new(),
+        nodes: Vec::new(),
+    };
+    let mut volumes = cloud.volumes.lock().unwrap();
+    volumes.insert("vol-1".into(), Ok(volume));
 }
 
 #[tokio::test(start_paused = true)]
@@ -653,6 +678,7 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
         Capability::Instances,
         Capability::LoadBalancers,
         Capability::Routes,
+        Capability::Volumes,
     ];
     let bench = start_on(
         api,
@@ -664,7 +690,7 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
     );
     add_work(&bench.cloud);
     sleep(Duration::from_secs(60)).await;
-    let asked = ["check gone", "describe new", "list"];
+    let asked = ["check gone", "describe new", "list", "volumes vol-1"];
 
     let calls = bench.cloud.calls();
     assert!(
@@ -696,6 +722,12 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
         writes
             .iter()
             .any(|request| request.path == "/api/v1/namespaces/ns/services/web/status"),
+        "{writes:?}"
+    );
+    assert!(
+        writes
+            .iter()
+            .any(|request| request.path == "/api/v1/persistentvolumes/pv-1"),
         "{writes:?}"
     );
 

@@ -14,13 +14,17 @@ struct State {
     /// Due nodes, with the number of the mark that made them due.
     names: HashMap<String, u64>,
     skipped: HashMap<String, Arc<Node>>,
-    marks: u64,
+    /// Number of the last mark.
+    mark: u64,
 }
 
 impl State {
-    /// Marks a node as done; returns false if it became due again after `asked`.
-    fn done(&mut self, name: &str, asked: u64) -> bool {
-        let again = self.names.get(name).is_some_and(|mark| *mark > asked);
+    /// Removes a node; returns false if it became due again after this mark.
+    fn done(&mut self, name: &str, mark: u64) -> bool {
+        let again = self
+            .names
+            .get(name)
+            .is_some_and(|made_due| *made_due > mark);
         if !again {
             self.names.remove(name);
         }
@@ -43,7 +47,7 @@ impl Due {
         }
 
         let mut now = State {
-            marks: state.marks + 1,
+            mark: state.mark + 1,
             ..State::default()
         };
         let mut names = Vec::new();
@@ -54,7 +58,7 @@ impl Due {
                     drop(now.skipped.insert(node.name.clone(), node));
                 }
                 _ => {
-                    now.names.insert(node.name.clone(), now.marks);
+                    now.names.insert(node.name.clone(), now.mark);
                     names.push(node.name.clone());
                 }
             }
@@ -68,24 +72,24 @@ impl Due {
         self.0.lock().names.contains_key(name)
     }
 
-    /// Returns how often nodes have been marked. A query records this number when it starts, so
-    /// that a node that became due during the query, maybe because the plugin was replaced, stays
-    /// due after the answer.
-    pub(in crate::node) fn marks(&self) -> u64 {
-        self.0.lock().marks
+    /// Returns the number of the last mark. A query records it when it starts, so that a node that
+    /// became due during the query, maybe because the plugin was replaced, stays due after the
+    /// answer.
+    pub(in crate::node) fn last_mark(&self) -> u64 {
+        self.0.lock().mark
     }
 
-    /// Records that the node was looked up, or that it is too late for that. `asked` is the number
-    /// of marks when the query started.
-    pub(in crate::node) fn done(&self, name: &str, asked: u64) {
-        self.0.lock().done(name, asked);
+    /// Records that the node was looked up, or that it is too late for that. `mark` is the last one
+    /// when the query started.
+    pub(in crate::node) fn done(&self, name: &str, mark: u64) {
+        self.0.lock().done(name, mark);
     }
 
-    /// Records that the cloud has no answer for the node until it changes. `asked` is the number of
-    /// marks when the query started.
-    pub(in crate::node) fn skip_until_change(&self, node: &Arc<Node>, asked: u64) {
+    /// Records that the cloud has no answer for the node until it changes. `mark` is the last one
+    /// when the query started.
+    pub(in crate::node) fn skip_until_change(&self, node: &Arc<Node>, mark: u64) {
         let mut state = self.0.lock();
-        if state.done(&node.name, asked) {
+        if state.done(&node.name, mark) {
             state.skipped.insert(node.name.clone(), Arc::clone(node));
         }
     }
@@ -107,13 +111,13 @@ mod tests {
     fn a_rejected_node_is_due_after_a_change_or_with_a_new_plugin() {
         let due = Due::default();
         assert_eq!(due.mark([node("a", true)], false), ["a"]);
-        due.skip_until_change(&node("a", true), due.marks());
+        due.skip_until_change(&node("a", true), due.last_mark());
         assert!(!due.contains("a"));
         assert_eq!(due.mark([node("a", true)], false), Vec::<String>::new());
         assert_eq!(due.mark([node("a", false)], false), ["a"]);
-        due.skip_until_change(&node("a", false), due.marks());
+        due.skip_until_change(&node("a", false), due.last_mark());
         assert_eq!(due.mark([node("a", false)], true), ["a"]);
-        due.done("a", due.marks());
+        due.done("a", due.last_mark());
         assert!(!due.contains("a"));
     }
 
@@ -121,13 +125,13 @@ mod tests {
     fn an_answer_to_an_older_query_leaves_a_node_due() {
         let due = Due::default();
         due.mark([node("a", true)], false);
-        let asked = due.marks();
+        let mark = due.last_mark();
         due.mark([node("a", true)], false);
-        due.done("a", asked);
+        due.done("a", mark);
         assert!(due.contains("a"));
-        due.skip_until_change(&node("a", true), asked);
+        due.skip_until_change(&node("a", true), mark);
         assert!(due.contains("a"));
-        due.skip_until_change(&node("a", true), due.marks());
+        due.skip_until_change(&node("a", true), due.last_mark());
         assert_eq!(
             due.mark([node("a", true)], false),
             Vec::<String>::new(),

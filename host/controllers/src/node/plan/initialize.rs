@@ -1,4 +1,4 @@
-//! What is written to initialize a node.
+//! What is written to initialize a node: addresses, provider ID, labels, annotations.
 
 use skydock_cloud::{Instance, Node, NodeAddress};
 

@@ -86,6 +86,11 @@ impl KeyPlan {
     /// Omits annotations for which a node with these has no room. `is_owned` tells which of these
     /// the provider may write.
     pub fn keep_room(&mut self, present: &Pairs, is_owned: impl Fn(&str) -> bool) {
+        // Nearly always: all that follows is about annotations that are set.
+        if self.set.is_empty() {
+            return;
+        }
+
         let mut after = present.clone();
         after.retain(|key, _| !self.remove.contains(key));
 

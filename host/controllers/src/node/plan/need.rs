@@ -1,4 +1,4 @@
-//! What a node needs before the cloud is asked.
+//! What a node needs before the cloud is asked: initialization, labels, a comparison, or nothing.
 
 use skydock_cloud::{Node, Pairs, ProviderInfo};
 use skydock_controller_base::objects::constants::{
@@ -6,7 +6,7 @@ use skydock_controller_base::objects::constants::{
     LABEL_ZONE_BETA,
 };
 
-use super::uninitialized;
+use super::{kept, uninitialized};
 
 /// What a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Need {
     Initialization,
     /// It waits for initialization, but no provider here owns its provider ID.
     Foreign(String),
+    /// To be compared with the cloud; the node is initialized.
+    Comparison,
     /// These labels, because they differ from their beta counterparts; the node is initialized.
     Labels(Pairs),
 }
@@ -28,9 +30,10 @@ const TWINS: [(&str, &str); 3] = [
     (LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE),
 ];
 
-/// Returns what this node needs.
+/// Decides by the provider ID whether the node is one of this provider, if it has one. A node that
+/// lacks nothing needs a comparison if it is due.
 #[must_use]
-pub fn need(node: &Node, info: &ProviderInfo) -> Need {
+pub fn need(node: &Node, info: &ProviderInfo, is_due: bool) -> Need {
     let foreign = node.provider_id.as_ref().filter(|id| !info.owns(id));
 
     if uninitialized(node) {
@@ -48,9 +51,11 @@ pub fn need(node: &Node, info: &ProviderInfo) -> Need {
         .map(|(ga, value)| (ga.to_owned(), value.clone()))
         .collect();
 
-    if labels.is_empty() {
-        Need::Nothing
-    } else {
+    if !labels.is_empty() {
         Need::Labels(labels)
+    } else if is_due && kept(node, info) {
+        Need::Comparison
+    } else {
+        Need::Nothing
     }
 }

@@ -1,4 +1,4 @@
-//! What is written to update an initialized node.
+//! What is written to update an initialized node: addresses, labels, annotations.
 
 use skydock_cloud::{Instance, Node, NodeAddress};
 
@@ -29,6 +29,14 @@ pub struct Repair {
     pub rejected: Option<ProvidedIpError>,
 }
 
+impl Repair {
+    /// Returns true if there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_none() && self.labels.is_empty() && self.annotations.is_empty()
+    }
+}
+
 /// Returns what to write to update an initialized node.
 #[must_use]
 pub fn repair(node: &Node, instance: &Instance, kept: SyncedFields) -> Repair {
@@ -46,4 +54,52 @@ pub fn repair(node: &Node, instance: &Instance, kept: SyncedFields) -> Repair {
     }
 
     repair
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_cloud::AddressKind;
+    use skydock_controller_base::testing::pairs;
+
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_as_the_cloud_says_is_not_written() {
+        let addresses = |address: &str| {
+            vec![NodeAddress {
+                kind: AddressKind::InternalIp,
+                address: address.to_owned(),
+            }]
+        };
+        let node = Node {
+            addresses: addresses("10.0.0.1"),
+            ..Node::default()
+        };
+        let same = Instance {
+            addresses: addresses("10.0.0.1"),
+            ..Instance::default()
+        };
+        let kept = SyncedFields {
+            addresses: true,
+            labels: true,
+        };
+        assert!(repair(&node, &same, kept).is_empty());
+
+        for instance in [
+            Instance {
+                addresses: addresses("10.0.0.2"),
+                ..same.clone()
+            },
+            Instance {
+                zone: Some("z".to_owned()),
+                ..same.clone()
+            },
+            Instance {
+                annotations: pairs(&[("x.example/a", "1")]),
+                ..same.clone()
+            },
+        ] {
+            assert!(!repair(&node, &instance, kept).is_empty(), "{instance:?}");
+        }
+    }
 }

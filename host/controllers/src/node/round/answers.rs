@@ -2,14 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
-use futures::{StreamExt, stream};
-use skydock_cloud::{CloudError, Instance};
+use futures::future::{join, join_all};
+use skydock_cloud::Instance;
 use skydock_controller_base::calls::retry::RetryWhen;
 
 use super::Round;
 use crate::{
     batches::Answered,
-    node::{NodeEntry, first_priority, plan},
+    node::{
+        NodeEntry, first_priority,
+        plan::{self, repair::Repair},
+    },
 };
 
 impl Round<'_> {
@@ -31,7 +34,7 @@ impl Round<'_> {
             let Some(answer) = result else {
                 let (queue, priority) = (&self.controller.queue, first_priority(&entry));
                 let pause = &self.controller.pause;
-                pause.put_back(queue, entry.key(), priority, self.stop);
+                pause.put_back(queue, &entry.key(), priority, self.stop);
                 continue;
             };
 
@@ -50,27 +53,51 @@ impl Round<'_> {
             self.controller.queue.retry_together(failed, takes_token);
         }
 
-        // The permits of `writers` limit the writes.
-        stream::iter(answers)
-            .for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer))
-            .await;
-    }
-
-    async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
-        let controller = self.controller;
-        let key = entry.key();
-
-        match (plan::uninitialized(&entry.view), answer) {
-            (true, Ok(instance)) => controller.initialize(entry, &instance, &self.writers).await,
-            (true, Err(error)) => controller.reject(&entry, &error),
-            (false, Ok(instance)) => {
-                controller
-                    .repair(&entry, &instance, self.marks, &self.writers)
-                    .await;
+        let mut initializations = Vec::new();
+        let mut repairs = Vec::new();
+        for (entry, answer) in answers {
+            match (plan::uninitialized(&entry.view), answer) {
+                (true, Ok(instance)) => {
+                    initializations.push((entry, instance));
+                    continue;
+                }
+                (true, Err(error)) => self.controller.reject(&entry, &error),
+                (false, Ok(instance)) => {
+                    let plan = self.controller.plan_repair(&entry, &instance);
+                    if !plan.is_empty() {
+                        repairs.push((entry, plan));
+                        continue;
+                    }
+                    self.controller.next_period(&entry, self.mark);
+                }
+                (false, Err(error)) => self.controller.postpone(&entry, &error, self.mark),
             }
-            (false, Err(error)) => controller.postpone(&entry, &error, self.marks),
+
+            self.controller.queue.done(&entry.key());
         }
 
-        controller.queue.done(&key);
+        // The permits of `writers` limit the writes.
+        let initializing = initializations
+            .into_iter()
+            .map(|(entry, instance)| self.initialize(entry, instance));
+        let repairing = repairs
+            .into_iter()
+            .map(|(entry, plan)| self.repair(entry, plan));
+        join(join_all(initializing), join_all(repairing)).await;
+    }
+
+    async fn initialize(&self, entry: NodeEntry, instance: Instance) {
+        let key = entry.key();
+        self.controller
+            .initialize(entry, &instance, &self.writers)
+            .await;
+        self.controller.queue.done(&key);
+    }
+
+    async fn repair(&self, entry: NodeEntry, plan: Repair) {
+        self.controller
+            .repair(&entry, &plan, self.mark, &self.writers)
+            .await;
+        self.controller.queue.done(&entry.key());
     }
 }

@@ -39,9 +39,10 @@ pub(super) async fn describe(
     let mut zones = complete(zones, known.len());
     let locate = |answer: Result<Instance, CloudError>| {
         let instance = answer?;
-        zones
-            .next()
-            .map_or(Ok(instance.clone()), |zone| located(instance, zone))
+        match zones.next() {
+            Some(zone) => located(instance, zone),
+            None => Ok(instance),
+        }
     };
 
     Ok(answers.into_iter().map(locate).collect())

@@ -69,7 +69,7 @@ impl Bench {
             .due
             .creates
             .iter()
-            .map(|(route, _)| done(route.clone(), result))
+            .map(|ready| done(ready.change.clone(), result))
             .collect();
         self.state
             .created(&mut self.memory, done, begun, (self.now, &self.long))
@@ -85,7 +85,7 @@ impl Bench {
             .due
             .deletes
             .iter()
-            .map(|(route, _)| done(route.clone(), result))
+            .map(|ready| done(ready.change.clone(), result))
             .collect();
         self.state
             .deleted(&mut self.memory, done, begun, (self.now, &self.long))
@@ -112,14 +112,14 @@ fn due(effects: &Effects) -> (Vec<&str>, Vec<&str>) {
         .due
         .creates
         .iter()
-        .map(|(route, _)| route.destination_cidr.as_str());
+        .map(|ready| ready.change.destination_cidr.as_str());
     (
         creates.collect(),
         effects
             .due
             .deletes
             .iter()
-            .map(|(route, _)| route.name.as_str())
+            .map(|ready| ready.change.name.as_str())
             .collect(),
     )
 }

@@ -18,8 +18,8 @@ use crate::{
     kinds::renewed::{Issued, Source},
     sources::{
         failure::Failure,
-        file::SecretFile,
-        issuer_client::{IssuerClient, finish, missing, versions},
+        file::{self, SecretFile},
+        issuer_client::{IssuerClient, finish, missing},
     },
 };
 
@@ -312,6 +312,6 @@ impl Source for Aws {
     }
 
     async fn inputs(&self) -> u64 {
-        versions(&self.all).await
+        file::inputs(&self.all).await
     }
 }

@@ -1,4 +1,4 @@
-//! Skydock's own requests to STS.
+//! Skydock's own requests to STS of AWS, which assume roles.
 
 use bytes::Bytes;
 use http::{Request, Response, header};

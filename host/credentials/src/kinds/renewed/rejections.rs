@@ -39,7 +39,7 @@ pub(crate) struct Rejections {
 
 /// The decision about a rejected value.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RenewalDecision {
     /// Renew the value. The renewal is counted.
     Renew,
     /// The last renewal was too recent: ask again at this time.
@@ -57,7 +57,12 @@ impl Rejections {
 
     /// Decides what to do after a value was rejected for this kind of request. A value that was
     /// `accepted` earlier may have been revoked since.
-    pub(crate) fn judge(&mut self, now: Instant, kind: RequestKind, accepted: bool) -> Verdict {
+    pub(crate) fn judge(
+        &mut self,
+        now: Instant,
+        kind: RequestKind,
+        accepted: bool,
+    ) -> RenewalDecision {
         let since = |at: Instant| now.saturating_duration_since(at);
         self.unaccepted.retain(|at| since(*at) < WINDOW);
         self.accepted.retain(|at| since(*at) < WINDOW);
@@ -75,12 +80,12 @@ impl Rejections {
         };
 
         if spent {
-            return Verdict::TooSoon;
+            return RenewalDecision::TooSoon;
         }
 
         let last = self.unaccepted.last().max(self.accepted.last()).copied();
         if let Some(at) = last.filter(|at| since(*at) < APART) {
-            return Verdict::Later(at.checked_add(APART).unwrap_or(now));
+            return RenewalDecision::Later(at.checked_add(APART).unwrap_or(now));
         }
 
         if accepted {
@@ -90,7 +95,7 @@ impl Rejections {
             self.unaccepted.push(now);
         }
 
-        Verdict::Renew
+        RenewalDecision::Renew
     }
 }
 
@@ -106,25 +111,28 @@ mod tests {
             rejections.judge(now, RequestKind(kind), accepted)
         };
         for _ in 0..EACH {
-            assert_eq!(judge(1, true), Verdict::Renew);
+            assert_eq!(judge(1, true), RenewalDecision::Renew);
         }
 
-        assert_eq!(judge(1, true), Verdict::TooSoon);
+        assert_eq!(judge(1, true), RenewalDecision::TooSoon);
         for kind in 0..UNACCEPTED as u64 {
-            assert_eq!(judge(kind, false), Verdict::Renew);
+            assert_eq!(judge(kind, false), RenewalDecision::Renew);
         }
 
-        assert_eq!(judge(2, false), Verdict::TooSoon);
+        assert_eq!(judge(2, false), RenewalDecision::TooSoon);
         for kind in 2..=(ACCEPTED - EACH + 1) as u64 {
-            assert_eq!(judge(kind, true), Verdict::Renew, "{kind}");
+            assert_eq!(judge(kind, true), RenewalDecision::Renew, "{kind}");
         }
 
-        assert_eq!(judge(1000, true), Verdict::TooSoon);
+        assert_eq!(judge(1000, true), RenewalDecision::TooSoon);
         now += WINDOW;
-        assert_eq!(rejections.judge(now, RequestKind(1), true), Verdict::Renew);
+        assert_eq!(
+            rejections.judge(now, RequestKind(1), true),
+            RenewalDecision::Renew
+        );
         assert_eq!(
             rejections.judge(now, RequestKind(2), false),
-            Verdict::Later(now + APART)
+            RenewalDecision::Later(now + APART)
         );
     }
 
@@ -145,18 +153,18 @@ mod tests {
                 );
                 assert_eq!(
                     rejections.judge(now, RequestKind(kind), accepted),
-                    Verdict::Renew
+                    RenewalDecision::Renew
                 );
             }
             let early = first + WINDOW - Duration::from_nanos(1);
             assert_eq!(
                 rejections.judge(early, RequestKind(1), accepted),
-                Verdict::TooSoon,
+                RenewalDecision::TooSoon,
                 "{limit}"
             );
             assert_eq!(
                 rejections.judge(first + WINDOW, RequestKind(1), accepted),
-                Verdict::Renew,
+                RenewalDecision::Renew,
                 "{limit}"
             );
         }
@@ -169,7 +177,7 @@ mod tests {
             now += APART;
             assert_eq!(
                 rejections.judge(now, RequestKind(1), true),
-                Verdict::Renew,
+                RenewalDecision::Renew,
                 "{renewals} earlier values had been revoked"
             );
             rejections.forgive(RequestKind(1));
@@ -177,7 +185,7 @@ mod tests {
         now += APART;
         assert_eq!(
             rejections.judge(now, RequestKind(1), true),
-            Verdict::TooSoon
+            RenewalDecision::TooSoon
         );
     }
 }

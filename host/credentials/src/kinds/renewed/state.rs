@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     Issued, MOMENT,
-    rejections::{Rejections, Verdict},
+    rejections::{Rejections, RenewalDecision},
     rule,
 };
 use crate::{RequestKind, sources::failure::Failure};
@@ -177,9 +177,9 @@ impl<T> State<T> {
 
         if !current.rejected {
             match self.rejections.judge(now, kind, current.accepted) {
-                Verdict::TooSoon => return Rejection::TooSoon,
-                Verdict::Later(at) => return Rejection::Later(at),
-                Verdict::Renew => current.rejected = true,
+                RenewalDecision::TooSoon => return Rejection::TooSoon,
+                RenewalDecision::Later(at) => return Rejection::Later(at),
+                RenewalDecision::Renew => current.rejected = true,
             }
         } else if self.running.is_none() && !self.wanted {
             // The attempt after the rejection has failed. Further attempts are caused by requests
@@ -377,6 +377,18 @@ mod tests {
             Rejection::Wait { attempts: 1 }
         ));
         waits(&mut rejected, now, 1, false);
+    }
+
+    #[test]
+    fn a_value_is_used_until_it_expires_if_a_file_is_gone() {
+        let now = Instant::now();
+        let mut state = with_value(now);
+        // The removal is a change: an attempt follows, which fails, and is reported.
+        assert!(matches!(state.ask(now, 2), Ask::Wait { valid: true, .. }));
+        state.finish(now, Err(Failure::unavailable("no file")), 2, 0.0);
+        assert!(matches!(state.ask(now, 2), Ask::Have { version: 1, .. }));
+        assert!(matches!(state.ask(now, 1), Ask::Have { .. }), "it is back");
+        assert!(state.outcome(now + LIFETIME).is_err());
     }
 
     #[test]

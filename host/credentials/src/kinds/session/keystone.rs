@@ -1,4 +1,4 @@
-//! Logins to OpenStack Keystone (Identity API v3).
+//! Logins to Keystone (OpenStack Identity v3).
 
 mod body;
 

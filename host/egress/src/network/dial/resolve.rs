@@ -1,4 +1,4 @@
-//! Resolvers of host names, by default that of the operating system.
+//! Name resolution (DNS).
 
 use std::{
     collections::HashMap,

@@ -69,28 +69,37 @@ fn all_named_actions_must_be_allowed() {
     let all = compiled("");
     let some = compiled("actions: ['Describe*', RunInstances]");
     for (named, open, expected, denied) in [
-        (&["DescribeInstances"][..], false, Verdict::Yes, None),
+        (&["DescribeInstances"][..], false, ActionMatch::Yes, None),
         (
             &["DescribeInstances", "RunInstances"],
             false,
-            Verdict::Yes,
+            ActionMatch::Yes,
             None,
         ),
         (
             &["DescribeInstances", "StopInstances"],
             false,
-            Verdict::No,
+            ActionMatch::No,
             Some("StopInstances"),
         ),
-        (&["StopInstances"], true, Verdict::No, Some("StopInstances")),
-        (&["RunInstances"], true, Verdict::Open, None),
-        (&[], true, Verdict::Open, None),
-        (&[], false, Verdict::No, None),
+        (
+            &["StopInstances"],
+            true,
+            ActionMatch::No,
+            Some("StopInstances"),
+        ),
+        (&["RunInstances"], true, ActionMatch::Open, None),
+        (&[], true, ActionMatch::Open, None),
+        (&[], false, ActionMatch::No, None),
     ] {
         let actions = actions(named, open);
         assert_eq!(some.permits_actions(&actions), expected, "{actions:?}");
         assert_eq!(some.denied_action(&actions), denied, "{actions:?}");
-        assert_eq!(all.permits_actions(&actions), Verdict::Yes, "{actions:?}");
+        assert_eq!(
+            all.permits_actions(&actions),
+            ActionMatch::Yes,
+            "{actions:?}"
+        );
     }
 }
 
@@ -99,52 +108,58 @@ fn a_read_is_a_method_that_reads_or_a_listed_action() {
     let none = compiled("");
     let some = compiled("reads: ['Describe*']");
     for (method, named, open, without, with) in [
-        (Method::GET, &[][..], false, Verdict::Yes, Verdict::Yes),
-        (Method::HEAD, &[], false, Verdict::Yes, Verdict::Yes),
+        (
+            Method::GET,
+            &[][..],
+            false,
+            ActionMatch::Yes,
+            ActionMatch::Yes,
+        ),
+        (Method::HEAD, &[], false, ActionMatch::Yes, ActionMatch::Yes),
         (
             Method::GET,
             &["DescribeInstances"],
             false,
-            Verdict::No,
-            Verdict::Yes,
+            ActionMatch::No,
+            ActionMatch::Yes,
         ),
         (
             Method::GET,
             &["RunInstances"],
             false,
-            Verdict::No,
-            Verdict::No,
+            ActionMatch::No,
+            ActionMatch::No,
         ),
-        (Method::POST, &[], false, Verdict::No, Verdict::No),
-        (Method::POST, &[], true, Verdict::No, Verdict::Open),
+        (Method::POST, &[], false, ActionMatch::No, ActionMatch::No),
+        (Method::POST, &[], true, ActionMatch::No, ActionMatch::Open),
         (
             Method::POST,
             &["DescribeInstances"],
             true,
-            Verdict::No,
-            Verdict::Open,
+            ActionMatch::No,
+            ActionMatch::Open,
         ),
         (
             Method::POST,
             &["DescribeInstances"],
             false,
-            Verdict::No,
-            Verdict::Yes,
+            ActionMatch::No,
+            ActionMatch::Yes,
         ),
         (
             Method::POST,
             &["DescribeInstances", "RunInstances"],
             false,
-            Verdict::No,
-            Verdict::No,
+            ActionMatch::No,
+            ActionMatch::No,
         ),
-        (Method::DELETE, &[], false, Verdict::No, Verdict::No),
+        (Method::DELETE, &[], false, ActionMatch::No, ActionMatch::No),
         (
             Method::PUT,
             &["DescribeInstances"],
             false,
-            Verdict::No,
-            Verdict::No,
+            ActionMatch::No,
+            ActionMatch::No,
         ),
     ] {
         let actions = actions(named, open);

@@ -5,7 +5,6 @@ use skydock_credentials::request::actions::decode;
 
 use super::{is_common, is_denied, method, shown, truncated, without_blanks};
 
-/// The name of a part.
 enum PartName {
     /// The name, in all of the ways in which servers read it.
     Whole(Vec<Vec<u8>>),

@@ -118,7 +118,7 @@ async fn repeated_410_answers_slow_down_the_lists() {
 
 #[test]
 fn the_watch_backoff_grows_up_to_30_seconds() {
-    let mut back_off = Capped::default();
+    let mut back_off = CappedBackoff::default();
     let first = back_off.next().unwrap();
     assert!(first < Duration::from_secs(2), "{first:?}");
     let longest = back_off.by_ref().take(50).max();
@@ -200,6 +200,22 @@ async fn an_event_without_a_version_leads_to_a_new_list() {
         assert_eq!(*seen.lock(), ["+a@10", "a@10>20"], "{kind}");
         assert_eq!(watched(&api), ["10", "20"], "{kind}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_in_place_of_an_event_can_lead_to_a_new_list() {
+    let api = FakeApi::default();
+    let expired = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": ""});
+    for body in [list("10"), expired, list("20")] {
+        api.answer("GET", "/api/v1/nodes", 200, body);
+    }
+    let informer = Arc::new(Informer::<Nodes>::default());
+    let seen = record(&informer);
+    let running = start(&informer, api.client());
+    sleep(Duration::from_secs(10)).await;
+    running.abort();
+    assert_eq!(*seen.lock(), ["+a@10", "a@10>20"]);
+    assert_eq!(watched(&api), ["10", "20"]);
 }
 
 #[tokio::test(start_paused = true)]

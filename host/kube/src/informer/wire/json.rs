@@ -52,6 +52,6 @@ pub(super) fn event<K: Kind>(line: &str) -> Result<Option<Event<K>>, Error> {
         }
         WatchEvent::Deleted(object) => Event::Deleted(Entry::new(object.into())),
         WatchEvent::Bookmark(bookmark) => Event::Bookmark(bookmark.metadata.resource_version),
-        WatchEvent::Error(status) => Event::Failed(status),
+        WatchEvent::Error(status) => return Err(Error::Api(status)),
     }))
 }

@@ -1,13 +1,13 @@
 //! Answers in protobuf: the messages around objects. The objects themselves are decoded by their
-//! [`Kind`]. The field numbers are those of `generated.proto` in
-//! k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/apimachinery/pkg/runtime.
+//! [`Kind`], which can ask for the previous version of each. The field numbers are those of
+//! `generated.proto` in k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/apimachinery/pkg/runtime.
 
 use bytes::Bytes;
 use kube::{Error, Resource, core};
 use prost::{DecodeError, Message};
 
 use super::{Event, Page};
-use crate::informer::{Entry, Kind};
+use crate::informer::{Before, Entry, Kind};
 
 /// Prefix of every object; an [`Unknown`] follows it.
 const MAGIC: &[u8] = b"k8s\0";
@@ -29,7 +29,8 @@ impl From<Malformed> for Error {
     }
 }
 
-pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
+/// Decodes a page of a list.
+pub(super) fn page<K: Kind>(body: Bytes, before: &Before<'_, K>) -> Result<Page<K>, Malformed> {
     let List { metadata, items } =
         List::decode(object(body, &format!("{}List", K::Object::kind(&())))?)?;
     let ListMeta {
@@ -39,29 +40,33 @@ pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
 
     let filled = |text: String| Some(text).filter(|text| !text.is_empty());
     Ok(Page {
-        entries: items.into_iter().map(entry).collect::<Result<_, _>>()?,
+        entries: items
+            .into_iter()
+            .map(|item| entry(item, before))
+            .collect::<Result<_, _>>()?,
         next: filled(r#continue),
         version: filled(resource_version),
     })
 }
 
-pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Malformed> {
+/// Decodes an event of a watch.
+pub(super) fn event<K: Kind>(frame: Bytes, before: &Before<'_, K>) -> Result<Event<K>, Error> {
     let WatchEvent {
         r#type,
         object: sent,
-    } = WatchEvent::decode(frame)?;
+    } = WatchEvent::decode(frame).map_err(Malformed::from)?;
 
     let sent = sent.ok_or(Malformed::NoObject)?.raw;
     if r#type == "ERROR" {
-        return Ok(Event::Failed(Box::new(status(sent)?)));
+        return Err(Error::Api(Box::new(status(sent)?)));
     }
-    let entry: Entry<K> = entry(object(sent, &K::Object::kind(&()))?)?;
+    let entry = entry(object(sent, &K::Object::kind(&()))?, before)?;
 
     Ok(match r#type.as_str() {
         "ADDED" | "MODIFIED" => Event::Applied(entry),
         "DELETED" => Event::Deleted(entry),
         "BOOKMARK" => Event::Bookmark(entry.resource_version().to_owned()),
-        _ => return Err(Malformed::Kind(r#type)),
+        _ => return Err(Malformed::Kind(r#type).into()),
     })
 }
 
@@ -74,9 +79,9 @@ pub(super) fn status(body: Bytes) -> Result<core::Status, Malformed> {
     Ok(core::Status::failure(&message, &reason).with_code(u16::try_from(code).unwrap_or_default()))
 }
 
-fn entry<K: Kind>(raw: Bytes) -> Result<Entry<K>, Malformed> {
+fn entry<K: Kind>(raw: Bytes, before: &Before<'_, K>) -> Result<Entry<K>, Malformed> {
     let decode = K::PROTOBUF.ok_or(Malformed::NoObject)?;
-    Ok(Entry::new(decode(raw)?))
+    Ok(decode(raw, before)?)
 }
 
 /// Returns the bytes of an object of this kind.

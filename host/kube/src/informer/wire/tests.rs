@@ -16,7 +16,7 @@ use tower::service_fn;
 use super::*;
 use crate::{
     api::with_deadline,
-    informer::{FromProtobuf, Identity},
+    informer::{Before, FromProtobuf, Identity},
     testing::{
         Services,
         protobuf::{event, field, number, object},
@@ -42,11 +42,11 @@ struct Metadata {
     version: String,
 }
 
-fn node(raw: Bytes) -> Result<k8s::Node, DecodeError> {
+fn node(raw: Bytes, _: &Before<'_, Nodes>) -> Result<Entry<Nodes>, DecodeError> {
     let Metadata { name, version } = Named::decode(raw)?.metadata.unwrap_or_default();
     let mut node = k8s::Node::default();
     (node.metadata.name, node.metadata.resource_version) = (Some(name), Some(version));
-    Ok(node)
+    Ok(Entry::new(node))
 }
 
 impl Kind for Nodes {
@@ -55,7 +55,7 @@ impl Kind for Nodes {
     type View = ();
     type Kept = k8s::Node;
 
-    const PROTOBUF: Option<FromProtobuf<k8s::Node>> = Some(node);
+    const PROTOBUF: Option<FromProtobuf<Self>> = Some(node);
 
     fn split(object: k8s::Node) -> (k8s::Node, ()) {
         (object, ())
@@ -73,6 +73,11 @@ impl Kind for Nodes {
             ..Identity::default()
         }
     }
+}
+
+/// Returns a cache without nodes.
+fn empty() -> &'static Informer<Nodes> {
+    Box::leak(Box::<Informer<Nodes>>::default())
 }
 
 /// Encodes a node with this name and version.
@@ -125,7 +130,8 @@ fn client(
 
 async fn events(content_type: &'static str, body: Vec<u8>) -> Vec<Result<Event<Nodes>, Error>> {
     let (client, _) = client(200, content_type, body);
-    watch::<Nodes>(&client, "0").await.unwrap().collect().await
+    let events = watch(&client, "0", empty()).await.unwrap();
+    events.collect().await
 }
 
 async fn in_frames(body: Vec<u8>) -> Vec<Result<Event<Nodes>, Error>> {
@@ -138,7 +144,7 @@ async fn a_list_in_protobuf_has_its_objects_version_and_next_page() {
     let items = [field(2, &raw("a", "1")), field(2, &raw("b", "2"))].concat();
     let body = object("NodeList", &[field(1, &metadata), items].concat());
     let (client, accepted) = client(200, "application/vnd.kubernetes.protobuf", body);
-    let page: Page<Nodes> = list(&client, None).await.unwrap();
+    let page: Page<Nodes> = list(&client, None, empty()).await.unwrap();
 
     assert_eq!(
         *accepted.lock().unwrap(),
@@ -167,7 +173,7 @@ async fn protobuf_watch_events_may_arrive_in_any_chunks() {
         Ok(Event::Applied(node)),
         Ok(Event::Deleted(gone)),
         Ok(Event::Bookmark(version)),
-        Ok(Event::Failed(error)),
+        Err(Error::Api(error)),
     ] = events.as_slice()
     else {
         panic!("{events:?}")
@@ -247,10 +253,10 @@ async fn an_error_status_is_an_api_error_in_any_encoding() {
         ("application/vnd.kubernetes.protobuf", b"no".to_vec()),
     ] {
         let (client, _) = client(403, content_type, body);
-        let Err(Error::Api(listed)) = list::<Nodes>(&client, None).await.map(drop) else {
+        let Err(Error::Api(listed)) = list(&client, None, empty()).await.map(drop) else {
             panic!("{content_type}")
         };
-        let Err(Error::Api(watched)) = watch::<Nodes>(&client, "0").await.map(drop) else {
+        let Err(Error::Api(watched)) = watch(&client, "0", empty()).await.map(drop) else {
             panic!("{content_type}")
         };
         for status in [listed, watched] {
@@ -267,7 +273,7 @@ async fn an_error_status_is_an_api_error_in_any_encoding() {
 async fn a_server_may_answer_in_json() {
     let body = json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "n"}}]});
     let (client, _) = client(200, "application/json", body.to_string().into_bytes());
-    let page: Page<Nodes> = list(&client, None).await.unwrap();
+    let page: Page<Nodes> = list(&client, None, empty()).await.unwrap();
     assert_eq!(
         (page.entries[0].name(), page.version, page.next),
         ("n", None, None)
@@ -288,7 +294,7 @@ async fn a_server_may_answer_in_json() {
         Ok(Event::Applied(_)),
         Ok(Event::Deleted(_)),
         Ok(Event::Bookmark(version)),
-        Ok(Event::Failed(status)),
+        Err(Error::Api(status)),
     ] = events.as_slice()
     else {
         panic!("{events:?}")
@@ -301,14 +307,15 @@ async fn kinds_that_are_read_as_json_do_not_ask_for_protobuf() {
     let body = json!({"metadata": {"resourceVersion": "1"}, "items": null}).to_string();
     let (client, accepted) = client(200, "application/json", body.into_bytes());
     assert_eq!(
-        list::<Services>(&client, None)
+        list::<Services>(&client, None, &Informer::default())
             .await
             .unwrap()
             .version
             .as_deref(),
         Some("1")
     );
-    drop(watch::<Services>(&client, "1").await.unwrap());
+    let cache = Informer::<Services>::default();
+    drop(watch(&client, "1", &cache).await.unwrap());
     assert_eq!(*accepted.lock().unwrap(), ["", ""]);
 }
 
@@ -334,14 +341,14 @@ fn flood(code: u16, mib: usize) -> (Client, Arc<Mutex<usize>>) {
 #[tokio::test]
 async fn an_answer_or_event_that_is_too_long_is_an_error() {
     let (client, read) = flood(200, 200);
-    let events = watch::<Nodes>(&client, "0").await.unwrap();
+    let events = watch(&client, "0", empty()).await.unwrap();
     let first = events.into_future().await.0;
     assert!(matches!(first, Some(Err(_))), "{first:?}");
     assert!(*read.lock().unwrap() <= 18);
 
     for (code, most) in [(200, 64), (500, 1)] {
         let (client, read) = flood(code, 200);
-        let rejected = list::<Nodes>(&client, None)
+        let rejected = list(&client, None, empty())
             .await
             .err()
             .unwrap()
@@ -367,7 +374,7 @@ async fn an_answer_that_stalls_midway_fails() {
     for content_type in ["application/json", "application/vnd.kubernetes.protobuf"] {
         let client = with_deadline(&stops_after(content_type, PIECES));
         let listed =
-            tokio::time::timeout(Duration::from_secs(600), list::<Nodes>(&client, None)).await;
+            tokio::time::timeout(Duration::from_secs(600), list(&client, None, empty())).await;
         assert!(listed.expect("it ends").is_err(), "{content_type}");
     }
 }

@@ -1,4 +1,4 @@
-//! Values of `--feature-gates`: those of upstream that Skydock accepts.
+//! `--feature-gates`: which gates Skydock knows, and what becomes of upstream's others.
 
 use super::parse_bool;
 

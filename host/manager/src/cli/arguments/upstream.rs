@@ -1,5 +1,5 @@
-//! Flags of upstream's cloud-controller-manager, and of programs that start it, that Skydock does
-//! not have, and what becomes of them.
+//! Flags of upstream and other cloud-controller-managers that Skydock does not have, and what
+//! becomes of them; also those of programs that start one.
 //!
 //! A flag that cannot change what Skydock does is accepted with a warning, so that the manifest of
 //! another cloud-controller-manager works. A flag that asks for something that Skydock does not do

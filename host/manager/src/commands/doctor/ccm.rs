@@ -4,12 +4,14 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::Value;
 
 use super::snapshot::Workload;
-use crate::{cli, commands::migrate};
+use crate::{cli, commands::migrate, config::LeaseName};
 
 /// The port of upstream's server, and of Skydock's.
 const PORT: i32 = 10258;
-/// The Lease, if no flag names another one.
-pub(super) const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
+/// The namespace of the Lease, if no flag names another one.
+pub(super) const LEASE_NAMESPACE: &str = "kube-system";
+/// The name of the Lease, if no flag names another one.
+pub(super) const LEASE_NAME: &str = "cloud-controller-manager";
 
 /// Labels whose value is the name of a program.
 const LABELS: [&str; 6] = [
@@ -29,12 +31,10 @@ const OTHERS: [&str; 3] = ["operator", "node-manager", "csi"];
 pub(super) struct Ccm {
     /// What runs it.
     pub(super) workload: Workload,
-    /// Its container.
     pub(super) container: Container,
     /// Index of the container.
     pub(super) index: usize,
     pub(super) flags: Flags,
-    /// Its Pods.
     pub(super) pods: Vec<Pod>,
     /// Whether its image or its program is one that is known, so that it has the usual defaults.
     is_usual: bool,
@@ -86,8 +86,8 @@ impl Ccm {
         image_name(&self.container) == "skydock" || self.flags.value("plugin-dir").is_some()
     }
 
-    /// Returns namespace and name of its Lease, unless it needs none.
-    pub(super) fn lease(&self) -> Option<(String, String)> {
+    /// Returns its Lease, unless it needs none.
+    pub(super) fn lease(&self) -> Option<LeaseName> {
         if !self.flags.is_on("leader-elect", true) {
             return None;
         }
@@ -95,10 +95,10 @@ impl Ccm {
             let value = self.flags.value(flag).unwrap_or(default);
             value.to_owned()
         };
-        Some((
-            value("leader-elect-resource-namespace", LEASE.0),
-            value("leader-elect-resource-name", LEASE.1),
-        ))
+        Some(LeaseName {
+            namespace: value("leader-elect-resource-namespace", LEASE_NAMESPACE),
+            name: value("leader-elect-resource-name", LEASE_NAME),
+        })
     }
 
     /// Returns the servers that answer its probes; `None` if they are not known.
@@ -317,7 +317,7 @@ mod tests {
         let default = ccm("x/ccm", "[--leader-elect-resource-name=mine]");
         let lease = default.lease().unwrap();
         assert_eq!(
-            (lease.0.as_str(), lease.1.as_str()),
+            (lease.namespace.as_str(), lease.name.as_str()),
             ("kube-system", "mine")
         );
         assert_eq!(served(&default)[0].scheme, "HTTPS");

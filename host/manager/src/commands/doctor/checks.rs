@@ -16,10 +16,11 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    ccm::{self, Ccm, LEASE},
+    ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
     finding::{Finding, names},
     snapshot::{Known, Snapshot},
 };
+use crate::config::LeaseName;
 
 /// The taint of a node that waits for its cloud.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -195,11 +196,16 @@ impl<'a> Facts<'a> {
     fn leases(&self) -> Known<Vec<Leads<'a>>> {
         let leases = self.snapshot.leases.as_deref().map_err(Clone::clone)?;
         let mut names: Vec<_> = self.ccms().filter_map(Ccm::lease).collect();
-        names.push((LEASE.0.to_owned(), LEASE.1.to_owned()));
+        names.push(LeaseName {
+            namespace: LEASE_NAMESPACE.to_owned(),
+            name: LEASE_NAME.to_owned(),
+        });
         let is_one = |lease: &&Lease| {
             let namespace = lease.metadata.namespace.as_deref().unwrap_or_default();
             let name = lease.metadata.name.as_deref().unwrap_or_default();
-            names.iter().any(|it| it.0 == namespace && it.1 == name)
+            names
+                .iter()
+                .any(|it| it.namespace == namespace && it.name == name)
                 || name.contains("cloud-controller-manager") && !name.contains("operator")
         };
         let now = self.snapshot.now;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use skydock_kube::api::{with_causes, with_deadline};
 
 use super::{
-    ccm::{self, Ccm, LEASE},
+    ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
     scheduling::host_ports,
     snapshot::{Known, Lack, Origin, Snapshot, Unknown, Workload, decode},
 };
@@ -52,10 +52,10 @@ const PERMISSIONS: &[(&str, &str, &str, &str, bool)] = &[
     ("patch", "", "nodes/status", "", false),
     ("patch", "", "services/status", "", false),
     ("create", "coordination.k8s.io", "leases", "", true),
-    ("get", "coordination.k8s.io", "leases", LEASE.1, true),
-    ("list", "coordination.k8s.io", "leases", LEASE.1, true),
-    ("watch", "coordination.k8s.io", "leases", LEASE.1, true),
-    ("update", "coordination.k8s.io", "leases", LEASE.1, true),
+    ("get", "coordination.k8s.io", "leases", LEASE_NAME, true),
+    ("list", "coordination.k8s.io", "leases", LEASE_NAME, true),
+    ("watch", "coordination.k8s.io", "leases", LEASE_NAME, true),
+    ("update", "coordination.k8s.io", "leases", LEASE_NAME, true),
     ("create", "", "configmaps", "", true),
     (
         "get",
@@ -183,7 +183,7 @@ impl Reader {
     /// Reads Pods of all namespaces, or else of kube-system.
     async fn pods(&self, notices: &mut Vec<String>) -> Known<Vec<Pod>> {
         let keeps = |pod: &Pod| {
-            let in_system = pod.metadata.namespace.as_deref() == Some(LEASE.0);
+            let in_system = pod.metadata.namespace.as_deref() == Some(LEASE_NAMESPACE);
             let uses_ports = pod
                 .spec
                 .as_ref()
@@ -192,8 +192,10 @@ impl Reader {
         };
         match self.list::<Pod>(None, "", notices, keeps).await {
             Err(Unknown(why)) => {
-                let some = self.list::<Pod>(Some(LEASE.0), "", notices, keeps).await?;
-                notices.push(format!("only Pods of {} were read: {why}", LEASE.0));
+                let some = self
+                    .list::<Pod>(Some(LEASE_NAMESPACE), "", notices, keeps)
+                    .await?;
+                notices.push(format!("only Pods of {LEASE_NAMESPACE} were read: {why}"));
                 Ok(some)
             }
             all => all,
@@ -224,16 +226,19 @@ impl Reader {
         let Err(Unknown(why)) = self.pages(&path, &plural, "", notices, &mut add).await else {
             return Ok(());
         };
-        let path = K::url_path(&(), Some(LEASE.0));
+        let path = K::url_path(&(), Some(LEASE_NAMESPACE));
         self.pages(&path, &plural, "", notices, &mut add).await?;
-        notices.push(format!("only {plural} of {} were read: {why}", LEASE.0));
+        notices.push(format!(
+            "only {plural} of {LEASE_NAMESPACE} were read: {why}"
+        ));
         Ok(())
     }
 
     /// Reads the Leases of kube-system, and those that cloud-controller-managers name.
     async fn leases(&self, ccms: &[Ccm], notices: &mut Vec<String>) -> Known<Vec<Lease>> {
-        let mut namespaces: Vec<_> = ccms.iter().filter_map(Ccm::lease).map(|it| it.0).collect();
-        namespaces.push(LEASE.0.to_owned());
+        let leases = ccms.iter().filter_map(Ccm::lease);
+        let mut namespaces: Vec<_> = leases.map(|it| it.namespace).collect();
+        namespaces.push(LEASE_NAMESPACE.to_owned());
         namespaces.sort();
         namespaces.dedup();
 
@@ -249,11 +254,13 @@ impl Reader {
         let mut lacks = Vec::new();
         for ccm in ccms.iter().filter(|ccm| ccm.is_skydock()) {
             let account = ccm.account();
-            let place = ccm.lease().map_or_else(|| LEASE.0.to_owned(), |it| it.0);
+            let place = ccm
+                .lease()
+                .map_or_else(|| LEASE_NAMESPACE.to_owned(), |it| it.namespace);
             for &(verb, group, resource, name, local) in PERMISSIONS {
                 let namespace = local.then(|| place.clone());
                 let name = match ccm.lease() {
-                    Some(lease) if name == LEASE.1 => lease.1,
+                    Some(lease) if name == LEASE_NAME => lease.name,
                     _ => name.to_owned(),
                 };
                 let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));

@@ -133,7 +133,6 @@ fn matches_requirement(requirement: &NodeSelectorRequirement, value: Option<&str
 /// A port of a node that a Pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostPort {
-    /// The port.
     pub(super) port: i32,
     protocol: String,
     /// Empty for all addresses.

@@ -1,4 +1,4 @@
-//! The command line of a container.
+//! The command line of a container, and which of its flags are kept or dropped.
 
 use std::ffi::OsString;
 

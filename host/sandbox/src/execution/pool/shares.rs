@@ -1,7 +1,10 @@
 //! Divides a plugin's instances among its capabilities, so that one that hangs does not block the
 //! others.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+};
 
 use crate::answers::overlap::Overlap;
 use skydock_cloud::{CallKind, Capability, PerKind};
@@ -32,18 +35,18 @@ fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<PerKin
     Some(split)
 }
 
-/// Permits for instances, by capability.
+/// Permits for instances.
 #[derive(Debug)]
-pub(super) enum Shares {
-    /// One semaphore for all.
-    One(Semaphore),
-    /// One semaphore for each kind.
-    Each(PerKind<Semaphore>),
-    /// One permit for each capability.
-    OneEach(Box<[Semaphore; Capability::ALL.len()]>),
+pub(super) enum InstanceShares {
+    /// All calls share them.
+    Common(Semaphore),
+    /// Each kind of calls has its own.
+    PerKind(PerKind<Semaphore>),
+    /// Each capability has one.
+    PerCapability(BTreeMap<Capability, Semaphore>),
 }
 
-impl Shares {
+impl InstanceShares {
     pub(super) fn new(
         instances: usize,
         capabilities: &BTreeSet<Capability>,
@@ -52,30 +55,40 @@ impl Shares {
         match overlap {
             Overlap::Any => {}
             Overlap::PerInterface => {
-                return Self::OneEach(Capability::ALL.map(|_| Semaphore::new(1)).into());
+                let one = |capability: &Capability| (*capability, Semaphore::new(1));
+                return Self::PerCapability(capabilities.iter().map(one).collect());
             }
-            Overlap::None => return Self::One(Semaphore::new(1)),
+            Overlap::None => return Self::Common(Semaphore::new(1)),
         }
 
         match split(instances, capabilities) {
-            None => Self::One(Semaphore::new(instances)),
-            Some(split) => Self::Each(PerKind::of(|kind| Semaphore::new(*split.get(kind)))),
+            None => Self::Common(Semaphore::new(instances)),
+            Some(split) => Self::PerKind(PerKind::of(|kind| Semaphore::new(*split.get(kind)))),
         }
     }
 
-    /// Waits for a permit. The semaphores are never closed, so there is always one.
-    pub(super) async fn acquire(&self, capability: Capability) -> Option<SemaphorePermit<'_>> {
+    /// Waits for a permit: forever, if the plugin does not have the capability.
+    pub(super) async fn acquire(&self, capability: Capability) -> SemaphorePermit<'_> {
         let permits = match self {
-            Self::One(all) => all,
-            Self::Each(each) => each.get(capability.into()),
-            Self::OneEach(each) => each.get(capability as usize)?,
+            Self::Common(common) => Some(common),
+            Self::PerKind(kinds) => Some(kinds.get(capability.into())),
+            Self::PerCapability(capabilities) => capabilities.get(&capability),
         };
-        permits.acquire().await.ok()
+        if let Some(permits) = permits
+            && let Ok(permit) = permits.acquire().await
+        {
+            return permit;
+        }
+
+        // Without a permit, there must be no instance.
+        pending().await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
     use Capability::{Attachments, Instances, LoadBalancers, Routes, Volumes, Zones};
 
@@ -106,6 +119,37 @@ mod tests {
             let found = split(instances, &capabilities.iter().copied().collect());
             let found = found.map(|it| (it.nodes, it.routes, it.load_balancers, it.volumes));
             assert_eq!(found, expected, "{instances} for {capabilities:?}");
+        }
+    }
+
+    // Holds: SEC-10
+    #[test]
+    fn no_capability_gets_more_than_its_permits() {
+        let exported = BTreeSet::from([Instances, Zones, LoadBalancers]);
+        // How many are held at the same time, by capability, in this order.
+        let table = [
+            (
+                Overlap::Any,
+                [(Instances, 8), (Zones, 0), (LoadBalancers, 28), (Routes, 0)],
+            ),
+            (
+                Overlap::PerInterface,
+                [(Instances, 1), (Zones, 1), (LoadBalancers, 1), (Routes, 0)],
+            ),
+            (
+                Overlap::None,
+                [(Instances, 1), (Zones, 0), (LoadBalancers, 0), (Routes, 0)],
+            ),
+        ];
+        for (overlap, expected) in table {
+            let shares = InstanceShares::new(36, &exported, overlap);
+            let mut held = Vec::new();
+            for (capability, count) in expected {
+                let free = std::iter::from_fn(|| shares.acquire(capability).now_or_never());
+                let permits: Vec<_> = free.collect();
+                assert_eq!(permits.len(), count, "{capability:?} with {overlap:?}");
+                held.push(permits);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The directory that contains machine code.
+//! The directory of the compile cache, which contains machine code.
 //!
 //! Files in it run with all permissions of this process, so nobody else may write there. It is a
 //! directory of our own in the one that the operator names, in which nothing else is touched. It is

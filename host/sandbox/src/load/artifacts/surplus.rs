@@ -1,4 +1,4 @@
-//! Selects the files of the directory to delete.
+//! How many compiled plugins the compile cache keeps: selects the files to delete.
 
 use std::time::{Duration, SystemTime};
 

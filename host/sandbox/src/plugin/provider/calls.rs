@@ -14,7 +14,7 @@ use crate::{
     execution::{
         call_site::{CallSite, ElementError},
         generation::Generation,
-        supervise::{Scope, Verdict},
+        supervise::{Evidence, Scope},
     },
     imports::{CallAnnotations, ClusterSlot, Subject},
     metrics::PluginMetrics,
@@ -39,7 +39,8 @@ struct CallMeter<'a> {
     function: Function,
     started: Instant,
     outcome: &'static str,
-    trap: Option<&'static str>,
+    /// Why the instance was terminated, if it was.
+    terminated: Option<&'static str>,
 }
 
 impl<'a> CallMeter<'a> {
@@ -51,13 +52,13 @@ impl<'a> CallMeter<'a> {
             function,
             started: Instant::now(),
             outcome: CANCELED,
-            trap: Some(CANCELED),
+            terminated: Some(CANCELED),
         }
     }
 
     fn ended<T>(&mut self, answer: &Result<T, CallError>) {
         self.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
-        self.trap = answer
+        self.terminated = answer
             .as_ref()
             .err()
             .filter(|error| error.ends_instance())
@@ -77,8 +78,8 @@ impl Drop for CallMeter<'_> {
             self.outcome,
             self.started.elapsed(),
         );
-        if let Some(kind) = self.trap {
-            self.metrics.trap(self.plugin, kind);
+        if let Some(kind) = self.terminated {
+            self.metrics.terminated(self.plugin, kind);
         }
     }
 }
@@ -97,7 +98,8 @@ impl Drop for WriteAnnotations<'_> {
     }
 }
 
-/// Runs one call, unless its capability is suspended after failures.
+/// Runs one call, unless calls of its capability, about Services of the same namespace, are
+/// suspended after failures.
 async fn supervised<'s, T: Send>(
     generation: &Generation,
     function: Function,
@@ -109,15 +111,15 @@ async fn supervised<'s, T: Send>(
         namespace: subject.namespace(),
     };
     let admitted = generation.supervisor.admit(scope, Instant::now());
-    let attempt = admitted.map_err(CallError::BackOff)?;
+    let admitted = admitted.map_err(CallError::BackOff)?;
 
     let answer = generation.call(function, subject, call).await;
-    attempt.ended(match &answer {
+    admitted.ended(match &answer {
         // An error of the cloud shows that the plugin works.
-        Ok(_) | Err(CallError::Cloud(_)) => Verdict::Works,
-        Err(error) if error.is_plugin_failure() => Verdict::Fails,
+        Ok(_) | Err(CallError::Cloud(_)) => Evidence::Works,
+        Err(error) if error.is_plugin_failure() => Evidence::Fails,
         // For example a full queue.
-        Err(_) => Verdict::Unknown,
+        Err(_) => Evidence::Unknown,
     });
 
     answer

@@ -31,7 +31,7 @@ impl Process {
         let lease = lease(5, text);
         writer.confirm(&lease, 0);
         let api = FakeApi::default();
-        let store = RecordStore::new(&api.client(), "kube-system", "ccm", ("", annotation));
+        let store = RecordStore::new(&api.client(), "kube-system", "ccm", "", annotation);
         let keeper = Keeper::new(store, PERIOD);
         Self {
             api,
@@ -348,7 +348,10 @@ fn a_record_waits_until_nothing_changes_but_not_forever() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let changed = |first, last| Stale {
-        changed: Some((at(first), at(last))),
+        changed: Some(Changes {
+            first: at(first),
+            last: at(last),
+        }),
         ..Stale::default()
     };
     let ended = |ended| Stale {

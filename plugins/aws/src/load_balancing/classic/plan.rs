@@ -1,4 +1,4 @@
-//! Computes what changes a load balancer to what is requested.
+//! Computes what changes a classic load balancer to what is requested: listeners, instances.
 
 use std::collections::BTreeSet;
 

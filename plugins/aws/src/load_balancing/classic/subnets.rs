@@ -1,4 +1,4 @@
-//! The subnets of an existing classic load balancer.
+//! Changes the subnets of an existing classic load balancer. `common/subnet.rs` chooses them.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,19 @@ use crate::{
 struct Changes {
     /// The subnets in additional zones.
     added: BTreeSet<String>,
-    /// The subnets that are replaced by others in the same zones: the current one, and the next one.
-    replaced: Vec<(String, String)>,
+    /// The subnets that are replaced by others in the same zones.
+    replaced: Vec<Replacement>,
     /// The other subnets to detach.
     removed: BTreeSet<String>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Replacement {
+    current: String,
+    next: String,
+}
+
+/// Returns the changes from the attached subnets to the wanted ones, by the zone of each.
 fn changes(
     there: &BTreeSet<String>,
     wanted: &BTreeSet<String>,
@@ -44,7 +51,10 @@ fn changes(
         match changes.removed.iter().find(same_zone).cloned() {
             Some(gone) => {
                 changes.removed.remove(&gone);
-                changes.replaced.push((gone, fresh.clone()));
+                changes.replaced.push(Replacement {
+                    current: gone,
+                    next: fresh.clone(),
+                });
             }
             None => _ = changes.added.insert(fresh.clone()),
         }
@@ -93,7 +103,8 @@ fn wanted(
     Ok(changes(&attached, &wanted, &zone))
 }
 
-/// Attaches before it detaches, so that the load balancer has subnets at any time.
+/// Attaches before it detaches, except in a zone that has a subnet already: AWS allows one subnet
+/// per zone. It also rejects that the only subnet is detached; then the load balancer keeps it.
 fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
     let send = |action: &'static str, ids: &[&String]| -> Answer<()> {
         if ids.is_empty() {
@@ -116,20 +127,19 @@ fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
         return errors;
     }
 
-    let detached = detach(&changes.removed.iter().collect::<Vec<_>>());
-    errors.extend(detached.err().map(CloudError::from));
-
-    // AWS allows one subnet per zone, so the current one is detached first.
-    for (before, after) in &changes.replaced {
-        if let Err(error) = detach(&[before]) {
+    // One by one, and before the last step, so that another one is attached meanwhile.
+    for Replacement { current, next } in &changes.replaced {
+        if let Err(error) = detach(&[current]) {
             errors.push(error.into());
-        } else if let Err(error) = attach(&[after]) {
+        } else if let Err(error) = attach(&[next]) {
             errors.push(error.into());
             // If this fails too, the error above leads to a retry.
-            _ = attach(&[before]);
+            _ = attach(&[current]);
         }
     }
 
+    let detached = detach(&changes.removed.iter().collect::<Vec<_>>());
+    errors.extend(detached.err().map(CloudError::from));
     errors
 }
 
@@ -178,9 +188,13 @@ mod tests {
             ("a1", "a1", &[][..], 0, ""),
             ("a1", "b1", &[], 0, "+b1 -a1"),
             ("a1", "b1", &["b1"], 1, ""),
+            // As AWS answers if it is the only one.
+            ("a1", "a2", &["a1"], 1, ""),
             ("a1 b1", "a2 b1", &[], 0, "-a1 +a2"),
+            ("a1 b1", "a2 b2", &[], 0, "-a1 +a2 -b1 +b2"),
+            ("a1 b1", "a2", &[], 0, "-a1 +a2 -b1"),
             ("a1 b1", "a2 b1", &["a2"], 1, "-a1 +a1"),
-            ("a1 b1 c1", "a2 d1", &[], 0, "+d1 -b1,c1 -a1 +a2"),
+            ("a1 b1 c1", "a2 d1", &[], 0, "+d1 -a1 +a2 -b1,c1"),
             ("a1 b1", "a2 c1", &["a1"], 1, "+c1 -b1"),
         ] {
             assert_eq!(

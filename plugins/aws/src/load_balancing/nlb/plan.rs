@@ -1,4 +1,4 @@
-//! Computes the next calls that change the observed state to the requested one.
+//! Computes the next calls that change a network load balancer to what is requested.
 //!
 //! The calls of one plan are independent and sent at once. Their results are applied to the
 //! observed state, and the next plan is computed from it, until nothing is left to do. A lost or

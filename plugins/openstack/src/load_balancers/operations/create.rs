@@ -5,20 +5,16 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use skydock_sdk::{
-    Result,
-    http::{self, Method},
-    load_balancers::Target,
-    types::CloudError,
-};
+use skydock_sdk::{Result, http::Method, load_balancers::Target, types::CloudError};
 
 use crate::{
     cloud::{Cloud, Kind},
     load_balancers::{
-        Context, annotation, being_created,
+        Context, being_created,
         desired_load_balancer::DesiredLoadBalancer,
         had_address,
         members::{MemberNode, subnet},
+        operations::previous_process,
         plan::{body, not_found::verify_not_found},
         security_group, store_id, warn_no_members,
     },
@@ -31,32 +27,20 @@ const CREATED: Duration = Duration::from_secs(3600);
 /// How long a creation request without an answer can still succeed.
 pub(crate) const UNANSWERED: Duration = Duration::from_secs(15);
 
-/// How long the requests of a process that this one has replaced, and that was killed, can still
-/// succeed. A busy Octavia handles them late.
-const REPLACED: Duration = Duration::from_secs(30);
-
-/// Keys of a process that has begun, and for how long that is remembered: as long as possible.
-const RUNNING: &str = "running";
-const STARTING: &str = "starting";
-const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-
-/// How long the existence of a TLS container is cached.
-const SEEN: Duration = Duration::from_secs(600);
-
 #[derive(Deserialize)]
 struct Answer {
     loadbalancer: LoadBalancer,
 }
 
-/// Requests the creation of the load balancer. Octavia creates it asynchronously, so the result is
-/// "in progress".
+/// Requests the creation of the load balancer. Octavia creates it asynchronously, so also the result
+/// of a success is an error for the caller to return: "in progress".
 pub(crate) fn create(context: Context<'_>, targets: &[Target]) -> Result<CloudError> {
     let Context { cloud, service, .. } = context;
     if is_unanswered(cloud, &context.desired.name) {
         return Err(CloudError::unavailable(unconfirmed(&context.desired.name)));
     }
 
-    begin(cloud);
+    previous_process::start(cloud);
     let mut desired = context.desired.clone();
     let member_nodes = &subnet::of_new(cloud, service, &mut desired, targets)?;
     let context = Context {
@@ -145,21 +129,6 @@ pub(crate) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
     cloud.host.cached(&unanswered_key(name)).is_some()
 }
 
-/// Begins the time in which a process that this one has replaced may have requested load balancers.
-fn begin(cloud: &Cloud<'_>) {
-    if cloud.host.cached(RUNNING).is_none() {
-        cloud.host.cache(RUNNING, &[1], REMEMBERED);
-        cloud.host.cache(STARTING, &[1], REPLACED);
-    }
-}
-
-/// Returns true if a process that this one has replaced may have requested a load balancer just
-/// before. It is not known which.
-pub(crate) fn is_new_process(cloud: &Cloud<'_>) -> bool {
-    begin(cloud);
-    cloud.host.cached(STARTING).is_some()
-}
-
 /// Returns the message while it is unknown whether the load balancer will be created.
 pub(crate) fn unconfirmed(name: &str) -> String {
     format!("creation of load balancer {name} was not confirmed, and may still succeed")
@@ -201,50 +170,4 @@ pub(crate) fn request_hash(
     let mut hasher = DefaultHasher::new();
     (who, parts.unwrap_or_default().to_string()).hash(&mut hasher);
     hasher.finish()
-}
-
-/// Checks that the TLS container exists in Barbican, as upstream does, unless containers are
-/// external.
-pub(crate) fn check_tls(cloud: &Cloud<'_>, desired: &DesiredLoadBalancer) -> Result<()> {
-    let reference = desired.listener.tls_container_ref.as_str();
-    if reference.is_empty() || !cloud.config.load_balancer.barbican {
-        return Ok(());
-    }
-
-    let key = format!("tls {reference}");
-    if cloud.host.cached(&key).is_some() {
-        return Ok(());
-    }
-
-    let invalid =
-        |reason: &str| CloudError::invalid(format!("{}: {reason}", annotation::TLS_CONTAINER_REF));
-
-    let mut parts = reference.rsplit('/');
-    let id = parts.next().unwrap_or_default();
-    let kind = parts.next().unwrap_or_default();
-
-    if !matches!(kind, "containers" | "secrets") {
-        return Err(invalid(
-            "expected the URL of a container or secret of Barbican: https://HOST/v1/containers/ID",
-        ));
-    }
-
-    if !cloud.has(Kind::KeyManager)? {
-        return Err(CloudError::denied(format!(
-            "{}: the cloud has no key manager: set `container-store=external` if the container is external",
-            annotation::TLS_CONTAINER_REF
-        )));
-    }
-
-    let path = format!("/{kind}/{}", http::segment(id)?);
-    cloud
-        .request(
-            Method::Get,
-            Kind::KeyManager,
-            &path,
-            "cannot read the TLS container",
-        )?
-        .send()?;
-    cloud.host.cache(&key, &[1], SEEN);
-    Ok(())
 }

@@ -19,7 +19,7 @@ use crate::{
             find::{Found, find, ownership_of, tagged, with_name},
             read::{Depth, read},
         },
-        operations::create,
+        operations::{create, previous_process},
         plan::{plan_removal, remove, step::Step, stored_plan},
         remove_annotations, retries, security_group,
     },
@@ -358,7 +358,7 @@ fn delete_leftovers(context: Context<'_>) -> Result<()> {
         service,
         desired,
     } = context;
-    let unknown = !had_address(service) && create::is_new_process(cloud);
+    let unknown = !had_address(service) && previous_process::may_have_requested(cloud);
     if unknown || create::is_unanswered(cloud, &desired.name) {
         return Err(CloudError::in_progress(
             create::UNANSWERED / 3,

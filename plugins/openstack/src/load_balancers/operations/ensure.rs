@@ -18,7 +18,7 @@ use crate::{
             find::{Found, find_or_none, ownership_of},
             read::{Depth, read},
         },
-        operations::{create, delete, status},
+        operations::{create, delete, status, tls_container},
         plan::{
             plan,
             stored_plan::{self, Outcome},
@@ -52,7 +52,7 @@ pub fn ensure(
 
     let found = find_or_none(cloud, &desired, service)?;
     let Some(found) = found else {
-        create::check_tls(cloud, &desired)?;
+        tls_container::check(cloud, &desired)?;
         let targets = targets(nodes, &desired);
         return Err(create::create(context, &targets)?);
     };
@@ -140,7 +140,7 @@ fn check(context: Context<'_>, load_balancer: &LoadBalancer, ownership: &Ownersh
         // Before any change: a Service that is rejected has no tag and no listener.
         floating_ip::may_share(cloud, desired, load_balancer)?;
     }
-    create::check_tls(cloud, desired)
+    tls_container::check(cloud, desired)
 }
 
 /// Returns an error unless the load balancer accepts changes.

@@ -1,4 +1,4 @@
-//! Changes the nodes behind the load balancer of a Service, without other changes.
+//! Changes the members (nodes) behind the load balancer of a Service, without other changes.
 
 use skydock_sdk::{
     Result,

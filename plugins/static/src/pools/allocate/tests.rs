@@ -37,7 +37,7 @@ fn desired(name: &str, current: &[&str]) -> DesiredLoadBalancer {
     }
 }
 
-/// Returns the holders for services given by name and addresses.
+/// Returns the holders for Services given by name and addresses.
 fn holders(services: &[(&str, &[&str])]) -> Holders {
     let service = |(name, addresses): &(&str, &[&str])| {
         let ingress = |text: &&str| Ingress {
@@ -57,7 +57,7 @@ fn holders(services: &[(&str, &[&str])]) -> Holders {
     Holders::of(&services.iter().map(service).collect::<Vec<_>>())
 }
 
-/// Reservations that do not expire, as seen by one service.
+/// Reservations that do not expire, as seen by one Service.
 struct Book<'a> {
     uid: &'a str,
     held: &'a mut BTreeMap<IpAddr, String>,
@@ -578,8 +578,8 @@ fn the_10000th_service_of_a_huge_pool_is_served_quickly() {
     assert!(took.as_millis() < 500, "{took:?}");
 }
 
-/// A step of the property test: a service is ensured with some request, and its answer may be lost;
-/// a service is deleted; the reservations are lost; the pool shrinks or grows.
+/// A step of the property test: a Service is ensured with some request, and its answer may be lost;
+/// a Service is deleted; the reservations are lost; the pool shrinks or grows.
 #[derive(Clone, Debug)]
 enum Step {
     Ensure {

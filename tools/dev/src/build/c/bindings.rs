@@ -70,12 +70,15 @@ mod tests {
         let wit = dir.path().join("wit");
         let folder = dir.path().join("bindings");
         let contract = wit::copy(Path::new("../../sdk/c/skydock/wit"), &wit).unwrap();
-        let file = write(&wit, &contract, &[Capability::LoadBalancers], &folder).unwrap();
+        let capabilities = [Capability::LoadBalancers, Capability::Volumes];
+        let file = write(&wit, &contract, &capabilities, &folder).unwrap();
         let text = fs::read_to_string(file).unwrap();
 
         for (function, expected) in [
             ("plugin@0.1.1#configure", true),
             ("load-balancers@0.1.1#ensure", true),
+            ("volumes@0.1.1#create-volumes", true),
+            ("snapshots@0.1.1#create-snapshots", false),
             ("instances@0.1.1#check", false),
             ("routes@0.1.1#list-routes", false),
         ] {

@@ -148,6 +148,29 @@ mod tests {
             of(&more),
             Ok(vec![Capability::Instances, Capability::Zones])
         );
+        let volumes = [
+            &base[..],
+            &[
+                "volumes_driver",
+                "volumes_create",
+                "volumes_get",
+                "volumes_list",
+                "volumes_delete",
+                "attachments_attach_volumes",
+                "attachments_detach_volumes",
+                "storage_capacity_get_capacities",
+            ],
+        ]
+        .concat();
+
+        assert_eq!(
+            of(&volumes),
+            Ok(vec![
+                Capability::Volumes,
+                Capability::Attachments,
+                Capability::StorageCapacity
+            ])
+        );
         assert_eq!(
             macro_name(Capability::LoadBalancers),
             "SKYDOCK_SERVES_LOAD_BALANCERS"

@@ -5,7 +5,6 @@ use crate::{
     sources::{failure::Failure, issuer_client::IssuerClient},
 };
 
-/// Returns the keys of a profile.
 pub(crate) fn read(issuer: &IssuerClient, text: &str, profile: &str) -> Result<Keys, Failure> {
     let mut within = false;
     let mut found = false;

@@ -1,4 +1,4 @@
-//! The body of `POST /v3/auth/tokens`.
+//! The body of a login to Keystone, `POST /v3/auth/tokens`.
 
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;

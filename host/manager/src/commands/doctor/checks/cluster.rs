@@ -9,10 +9,13 @@ use k8s_openapi::api::{
 };
 
 use super::{Facts, is_ready, name_of, pod_name, waits};
-use crate::commands::doctor::{
-    ccm::{Ccm, Flags},
-    finding::{Finding, names, quote},
-    snapshot::{Known, Workload},
+use crate::{
+    commands::doctor::{
+        ccm::{Ccm, Flags},
+        finding::{Finding, names, quote},
+        snapshot::{Known, Workload},
+    },
+    config::LeaseName,
 };
 
 /// How long a kubelet waits for its certificate.
@@ -161,7 +164,7 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         .into_iter()
         .filter(|it| it.holder.is_some())
         .collect();
-    let mut by_lease: BTreeMap<(String, String), &Ccm> = BTreeMap::new();
+    let mut by_lease: BTreeMap<LeaseName, &Ccm> = BTreeMap::new();
     for ccm in active.iter().copied() {
         if let Some(lease) = ccm.lease() {
             let first = by_lease.entry(lease).or_insert(ccm);
@@ -174,7 +177,7 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     // Somebody else leads under another name.
     let planned = facts.planned.iter().filter_map(Ccm::lease);
     let mut names_of_led: Vec<_> = led.iter().map(super::Leads::title).collect();
-    names_of_led.extend(planned.map(|(namespace, name)| format!("Lease {namespace}/{name}")));
+    names_of_led.extend(planned.map(|it| format!("Lease {}/{}", it.namespace, it.name)));
     names_of_led.sort();
     names_of_led.dedup();
     if names_of_led.len() > 1 {

@@ -1,4 +1,4 @@
-//! The interface `instances`.
+//! The interface `instances`: `check` and `describe`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The interface `load-balancers`.
+//! The interface `load-balancers`: get, ensure, update, ensure deleted, and the status in answers.
 
 use skydock_cloud::{self as cloud, Holder};
 use wasmtime::component::Resource;

@@ -1,4 +1,4 @@
-//! The interface `maintenance`.
+//! The interface `maintenance`: the periodic work of a plugin.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The interface `plugin`, which every plugin exports.
+//! The interface `plugin`, which every plugin exports: `configure` and `info`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The interface `routes`.
+//! The interface `routes`: lists, creates and deletes them.
 
 use ipnet::IpNet;
 use skydock_cloud::{self as cloud, text::is_plain};

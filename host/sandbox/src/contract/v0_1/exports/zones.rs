@@ -1,4 +1,4 @@
-//! The interface `zones`.
+//! The interface `zones`: `locate`, the zones of nodes.
 
 use std::sync::Arc;
 

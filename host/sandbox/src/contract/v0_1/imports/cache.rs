@@ -1,4 +1,4 @@
-//! The interface `cache`.
+//! The interface `cache`: values that all instances of a plugin share.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The interface `calls`.
+//! The interface `calls`: the time that remains, the memory limit, and the end of an instance.
 
 use skydock_recording::observed;
 use wasmtime::Result;

@@ -1,4 +1,4 @@
-//! The interface `cluster`.
+//! The interface `cluster`: nodes, Services, and the UID of the cluster.
 
 use std::sync::Arc;
 

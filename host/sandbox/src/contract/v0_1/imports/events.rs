@@ -1,4 +1,4 @@
-//! The interface `events`.
+//! The interface `events`: events on the objects of the current call.
 
 use skydock_cloud as cloud;
 use skydock_recording::observed;

@@ -1,4 +1,4 @@
-//! The interface `wasi:logging/logging`.
+//! The interface `wasi:logging/logging`: a plugin's log.
 
 use skydock_recording::observed;
 use tracing::Level;

@@ -1,4 +1,4 @@
-//! The interface `objects`.
+//! The interface `objects`: reads objects, and annotates them.
 
 use skydock_cloud::ReadError;
 use skydock_recording::{functions, observed, observed_later};

@@ -7,16 +7,16 @@ use tokio::time::Instant;
 
 use super::{
     NodeEntry, RouteMemory,
-    changes::{Change, key},
+    changes::{Change, ReadyChange, key},
     in_flight::InFlight,
-    network::{Network, Standing},
+    network::{Network, RouteState},
     plan::{self, Plan},
     tries::Next,
 };
 
 /// The last comparison.
 #[derive(Default)]
-pub(super) struct Round {
+pub(super) struct Comparison {
     entries: Vec<NodeEntry>,
     plan: Plan,
     /// Indices in the plan of the routes to create, by key and by node.
@@ -30,16 +30,16 @@ pub(super) struct Round {
     gone: HashSet<usize>,
 }
 
-/// Changes that can be started, each with the maximum size of its batch.
+/// Changes that can be started.
 #[derive(Default)]
 pub(super) struct Due {
-    pub(super) deletes: Vec<(Route, usize)>,
-    pub(super) creates: Vec<(NewRoute, usize)>,
+    pub(super) deletes: Vec<ReadyChange<Route>>,
+    pub(super) creates: Vec<ReadyChange<NewRoute>>,
     /// True if a route waits because an overlapping one is being created.
     pub(super) blocked: bool,
 }
 
-impl Round {
+impl Comparison {
     pub(super) fn new(plan: Plan, entries: Vec<NodeEntry>) -> Self {
         let keys = |keys: Vec<String>| {
             keys.into_iter()
@@ -97,7 +97,8 @@ impl Round {
         self.entries.get(index)
     }
 
-    /// Records that a route was created. Returns false if this round does not need it in this form.
+    /// Records that a route was created. Returns false if this comparison does not need it in this
+    /// form.
     pub(super) fn created(&mut self, route: &NewRoute) -> bool {
         let index = self.creation(route);
         self.made.extend(index);
@@ -127,7 +128,7 @@ impl Round {
         planned.is_some_and(|planned| planned == route || self.plan.deletes.contains(route))
     }
 
-    /// Records that a route was deleted. Returns false if this round does not contain it.
+    /// Records that a route was deleted. Returns false if this comparison does not contain it.
     pub(super) fn deleted(&mut self, route: &Route) -> bool {
         self.deletes.get(&route.key()).is_some_and(|index| {
             self.gone.insert(*index);
@@ -158,7 +159,10 @@ impl Round {
                     && memory.deletes.due(route, now)
             });
         let deletes = deletes
-            .map(|(_, route)| (route.clone(), memory.deletes.batch(route)))
+            .map(|(_, route)| ReadyChange {
+                change: route.clone(),
+                max_batch: memory.deletes.batch(route),
+            })
             .collect();
 
         Due {
@@ -202,8 +206,10 @@ impl Round {
             if in_flight.is_in_the_place_of(route) {
                 due.blocked = true;
             } else if memory.creates.due(route, now) {
-                due.creates
-                    .push((route.clone(), memory.creates.batch(route)));
+                due.creates.push(ReadyChange {
+                    change: route.clone(),
+                    max_batch: memory.creates.batch(route),
+                });
             }
         }
 
@@ -250,7 +256,7 @@ impl Round {
 
     /// Returns whether a node has a network; `None` if this is not known, for example while one of
     /// its routes is being created.
-    pub(super) fn verdict(
+    pub(super) fn network(
         &self,
         entry: &NodeEntry,
         memory: &RouteMemory,
@@ -270,7 +276,7 @@ impl Round {
             .map(Vec::as_slice)
             .unwrap_or_default();
 
-        let mut standings = Vec::new();
+        let mut states = Vec::new();
         for index in indices {
             let create = self.plan.creates.get(*index)?;
             let goes = |delete: &usize| {
@@ -284,30 +290,30 @@ impl Round {
                 return None;
             }
 
-            standings.push(if self.made.contains(index) {
-                Standing::There
-            } else if let Some(standing) = memory.creates.standing(&create.route) {
-                standing
+            states.push(if self.made.contains(index) {
+                RouteState::Exists
+            } else if let Some(state) = memory.creates.state(&create.route) {
+                state
             } else if create.replaces_own_route || self.is_free(*index) {
                 // An outdated route may still work, and the others were not tried yet.
-                Standing::Unknown
+                RouteState::Unknown
             } else {
                 // It waits for the deletion of a route that leads elsewhere.
-                Standing::Missing
+                RouteState::Missing
             });
         }
 
         if self.plan.outside.contains_key(entry.name()) {
-            standings.push(Standing::Unknown);
+            states.push(RouteState::Unknown);
         }
 
         // A node without Pod CIDRs keeps its condition, unless routes still lead to it.
         if self.plan.stranded.contains(entry.name()) {
-            standings = vec![Standing::Missing];
+            states = vec![RouteState::Missing];
         } else if entry.view.pod_cidrs.is_empty() {
             return None;
         }
 
-        Network::of(&standings, &entry.object.conditions)
+        Network::of(&states, &entry.object.conditions)
     }
 }

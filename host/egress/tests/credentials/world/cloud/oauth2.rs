@@ -126,9 +126,10 @@ fn claims(jwt: &str) -> Option<Value> {
     let (signed, signature) = jwt.rsplit_once('.')?;
     let (header, claims) = signed.split_once('.')?;
     let header: Value = serde_json::from_slice(&decode(header)?).ok()?;
-    let PrivateKeyDer::Pkcs8(key) =
-        PrivateKeyDer::from_pem_slice(include_bytes!("../../../../credentials/tests/data/rsa.key"))
-            .ok()?
+    let PrivateKeyDer::Pkcs8(key) = PrivateKeyDer::from_pem_slice(include_bytes!(
+        "../../../../../credentials/tests/data/rsa.key"
+    ))
+    .ok()?
     else {
         return None;
     };
@@ -142,6 +143,6 @@ fn claims(jwt: &str) -> Option<Value> {
     let now = Timestamp::now().as_second();
     let timely = claims["exp"].as_i64()? > now && claims["iat"].as_i64()? <= now;
     let keyed = header["kid"] == "key-1"
-        || header["x5t"] == include_str!("../../../../credentials/tests/data/rsa.x5t").trim();
+        || header["x5t"] == include_str!("../../../../../credentials/tests/data/rsa.x5t").trim();
     (header["alg"] == "RS256" && timely && keyed).then_some(claims)
 }

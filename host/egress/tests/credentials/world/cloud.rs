@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// The files that the credentials of a test read. All of them are secrets except those with `id` or
 /// `user` in their names.
 pub(crate) fn files(url: &str) -> Vec<(&'static str, String)> {
-    let key = include_str!("../../../credentials/tests/data/rsa.key");
+    let key = include_str!("../../../../credentials/tests/data/rsa.key");
     let google = json!({
         "type": "service_account", "client_email": "ccm@project.iam.gserviceaccount.com",
         "private_key_id": "key-1", "private_key": key, "token_uri": format!("{url}/oauth/token"),
@@ -33,7 +33,7 @@ pub(crate) fn files(url: &str) -> Vec<(&'static str, String)> {
         ("tls.key", key),
         (
             "tls.crt",
-            include_str!("../../../credentials/tests/data/rsa.crt"),
+            include_str!("../../../../credentials/tests/data/rsa.crt"),
         ),
         ("assertion", ASSERTION),
         ("apikey", API_KEY),
