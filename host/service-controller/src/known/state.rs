@@ -221,9 +221,9 @@ impl State {
         }
     }
 
-    /// Returns true if the Service has, or is to have, a load balancer of Skydock.
-    pub(crate) fn kept(&self) -> bool {
-        self.phase != LoadBalancerPhase::LeftToOthers
+    /// Returns true if the provider has left the Service to another implementation.
+    pub(crate) fn is_left_to_others(&self) -> bool {
+        self.phase == LoadBalancerPhase::LeftToOthers
     }
 
     /// Returns how the load balancer is; `None` if it is left to another implementation.
