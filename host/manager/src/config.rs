@@ -26,7 +26,7 @@ use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
 };
-use skydock_sandbox::{ConfigSecrets, IngressRules};
+use skydock_sandbox::{AddressRules, ConfigSecrets};
 use skydock_serving::secure::SecureServing;
 
 use crate::{
@@ -73,7 +73,7 @@ pub struct Config {
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
     /// Rules for addresses of load balancers.
-    pub ingress: IngressRules,
+    pub ingress: AddressRules,
     /// How to connect to the cluster.
     pub cluster: ClusterAccess,
     /// Run each controller under its own service account.
@@ -404,7 +404,7 @@ fn election(args: &CcmArgs) -> Option<Result<ElectionConfig, TimingsError>> {
     })
 }
 
-fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
+fn ingress_rules(args: &CcmArgs) -> Result<AddressRules, ConfigError> {
     let pods = nets(&args.cluster_cidrs, |text| {
         ClusterCidrsError::Unreadable(text).into()
     })?;
@@ -413,7 +413,7 @@ fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
         IpamArgsError::UnreadableServiceRange,
     )?;
 
-    Ok(IngressRules {
+    Ok(AddressRules {
         pods,
         services,
         allowed: args.services.load_balancer_allowed_cidrs.clone(),

@@ -28,7 +28,7 @@ use crate::{
     limits::{
         body_memory::BodyMemory,
         breaker::Reachability,
-        host_limiter::{HostLimiter, TokenRequest},
+        host_limiter::{HostLimiter, RateRequest, TokenWait},
         instance::Permits,
     },
     request_error::{Code, RequestError},
@@ -156,19 +156,22 @@ impl Admitted {
     /// # Errors
     /// The remaining time of the pause, if the request should not wait for so long.
     async fn wait_for_token(&self, outgoing: &Outgoing) -> Result<(), Duration> {
-        let request = TokenRequest {
+        let request = RateRequest {
             pauses: self.host.pauses(),
             rule: &outgoing.client.rule.name,
             kind: self.kind,
             deadline: outgoing.deadline,
         };
 
-        let waited = outgoing.limiter.wait(request).await;
-        // It was delayed, or would have been for too long.
-        if waited != Ok(false) {
+        let wait = outgoing.limiter.wait(request).await;
+        if wait != TokenWait::AtOnce {
             outgoing.client.metrics.throttled();
         }
-        waited.map(|_| ())
+
+        match wait {
+            TokenWait::AtOnce | TokenWait::Waited => Ok(()),
+            TokenWait::Paused(remaining) => Err(remaining),
+        }
     }
 
     fn sign<'a>(&'a self, client: &'a RuleClient) -> Sign<'a> {

@@ -1,4 +1,5 @@
-//! Rules for the addresses and host names of a load balancer (its ingress) in an answer.
+//! Rules for the form of a load balancer's ingress in an answer. Which IP addresses are allowed is
+//! in `addresses.rs`.
 
 use std::net::IpAddr;
 
