@@ -223,7 +223,7 @@ mod tests {
         let mut breaker = Breaker::default();
         let start = Instant::now();
         let late = |breaker: &mut Breaker, now| {
-            breaker.leave(Verdict::Free, start, Reachability::Late, now)
+            breaker.leave(Verdict::Free, start, Reachability::Late, now);
         };
         breaker.leave(Verdict::Free, start, Reachability::Answered, start + SECOND);
         for _ in 0..100 {
