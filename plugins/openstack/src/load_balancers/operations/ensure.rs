@@ -18,7 +18,10 @@ use crate::{
             find::{Found, find_or_none, ownership_of},
             read::{Depth, read},
         },
-        operations::{create, delete, status, tls_container},
+        operations::{
+            create::{self, Purpose},
+            delete, status, tls_container,
+        },
         plan::{
             plan,
             stored_plan::{self, Outcome},
@@ -184,7 +187,7 @@ fn change_parts(
     }
 
     create::forget_creation(cloud, id);
-    let digest = create::request_hash("ensure", desired, member_nodes);
+    let digest = create::request_hash(Purpose::Ensure, desired, member_nodes);
     match stored_plan::resume(context, id, digest)? {
         Some(outcome) => Ok(outcome),
         None => start_changes(context, member_nodes, load_balancer, ownership, digest),

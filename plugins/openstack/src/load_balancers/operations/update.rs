@@ -15,7 +15,7 @@ use crate::{
             find::{Found, find, ownership_of},
             read::{Depth, read},
         },
-        operations::create,
+        operations::create::{self, Purpose},
         plan::{
             plan_members,
             stored_plan::{self, Outcome},
@@ -95,7 +95,7 @@ fn change_members(
     // Its members are not those that it was created with.
     create::forget_creation(cloud, id);
 
-    let digest = create::request_hash("update", desired, member_nodes);
+    let digest = create::request_hash(Purpose::UpdateNodes, desired, member_nodes);
     if let Some(outcome) = stored_plan::resume(context, id, digest)? {
         return Ok(outcome);
     }
