@@ -159,16 +159,7 @@ impl TryFrom<CcmArgs> for Config {
 impl Config {
     fn with_defaults(mut args: CcmArgs, defaults: &Defaults) -> Result<Self, ConfigError> {
         let mut notices = notice::of_command_line(&args);
-        if args.config.is_none() && exists(&defaults.config) {
-            notices.push(Notice::default_taken("--config", &defaults.config));
-            args.config = Some(defaults.config.clone());
-        }
-
-        let file = args
-            .config
-            .as_deref()
-            .map(SkydockConfiguration::read)
-            .transpose()?;
+        let file = configuration_file(&mut args, defaults, &mut notices)?;
 
         // Manifests keep the flags of a controller that is disabled.
         let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
@@ -228,6 +219,25 @@ impl Config {
             notices,
         })
     }
+}
+
+/// Reads the configuration file, if there is one. The default file counts as `--config`.
+fn configuration_file(
+    args: &mut CcmArgs,
+    defaults: &Defaults,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<SkydockConfiguration>, ConfigError> {
+    if args.config.is_none() && exists(&defaults.config) {
+        notices.push(Notice::default_taken("--config", &defaults.config));
+        args.config = Some(defaults.config.clone());
+    }
+
+    let file = args
+        .config
+        .as_deref()
+        .map(SkydockConfiguration::read)
+        .transpose()?;
+    Ok(file)
 }
 
 /// Returns the rules and credentials of the plugin. Without any in the file, it reaches nothing.
