@@ -7,7 +7,6 @@ use skydock_cloud::text::beginning;
 use skydock_credentials::request::actions::Actions;
 
 use super::{
-    deciding_rule::denied_authentication,
     denial::{Denial, guest_authenticates},
     policy::RuleClient,
 };
@@ -16,6 +15,7 @@ use crate::{
     rules::{
         address::is_metadata_address,
         compiled::{ActionMatch, CompiledRule},
+        config::GuestAuth,
         headers::Authentication,
         overrides,
         path::{self, Meaning, Prefix},
@@ -224,6 +224,15 @@ pub(super) fn deny_guest_authentication(
         }
         _ => Ok(()),
     }
+}
+
+/// Returns what the plugin authenticates with, if this rule does not allow that.
+pub(super) fn denied_authentication(
+    rule: &CompiledRule,
+    authentication: &Authentication,
+) -> Option<String> {
+    let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
+    is_denied.then(|| authentication.unlisted(&rule.listed))?
 }
 
 /// Returns the error for a request whose target no rule allows.

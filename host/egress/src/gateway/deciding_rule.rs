@@ -4,14 +4,10 @@ use std::sync::Arc;
 
 use skydock_credentials::request::actions::Actions;
 
-use super::{denial::guest_authenticates, policy::RuleClient};
+use super::{choose::denied_authentication, denial::guest_authenticates, policy::RuleClient};
 use crate::{
     request_error::{Cause, RequestError},
-    rules::{
-        compiled::{ActionMatch, CompiledRule},
-        config::GuestAuth,
-        headers::Authentication,
-    },
+    rules::{compiled::ActionMatch, headers::Authentication},
 };
 
 /// Returns the first of these rules that allows the actions, which are all known.
@@ -31,15 +27,6 @@ pub(super) fn deciding_rule(
         Some(what) => Err(guest_authenticates(&client.rule.name, &what)),
         None => Ok(client.clone()),
     }
-}
-
-/// Returns what the plugin authenticates with, if this rule does not allow that.
-pub(super) fn denied_authentication(
-    rule: &CompiledRule,
-    authentication: &Authentication,
-) -> Option<String> {
-    let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
-    is_denied.then(|| authentication.unlisted(&rule.listed))?
 }
 
 fn no_rule_allows_actions() -> RequestError {
