@@ -23,7 +23,7 @@ use crate::{
             delete, status, tls_container,
         },
         plan::{
-            plan,
+            Plan, plan,
             stored_plan::{self, Outcome},
         },
         remove_annotations, requested, reset_retries, security_group, store_id, targets,
@@ -278,10 +278,11 @@ fn start_changes(
         desired,
     } = context;
     let observed = read(context, load_balancer.clone(), ownership, Depth::Whole)?;
-    let (steps, taken) = plan(desired, member_nodes, &observed, ownership, cloud.cluster);
+    let Plan { steps, shortfall } =
+        plan(desired, member_nodes, &observed, ownership, cloud.cluster);
 
     // The owner of a required port may release it.
-    if let Some(taken) = taken
+    if let Some(taken) = shortfall
         .clone()
         .filter(|_| !ownership.owner && !ownership.attached)
     {
@@ -308,5 +309,5 @@ fn start_changes(
         _ = security_group::open(context, load_balancer, member_nodes);
     }
 
-    stored_plan::begin(context, &load_balancer.id, digest, &steps, taken)
+    stored_plan::begin(context, &load_balancer.id, digest, &steps, shortfall)
 }

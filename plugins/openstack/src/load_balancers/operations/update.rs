@@ -17,7 +17,7 @@ use crate::{
         },
         operations::create::{self, Purpose},
         plan::{
-            plan_members,
+            Plan, plan_members,
             stored_plan::{self, Outcome},
         },
         requested, reset_retries, security_group, targets, warn_no_members,
@@ -101,10 +101,11 @@ fn change_members(
     }
 
     let observed = read(context, load_balancer.clone(), ownership, Depth::Members)?;
-    let (steps, missing) = plan_members(desired, member_nodes, &observed, ownership, cloud.cluster);
+    let Plan { steps, shortfall } =
+        plan_members(desired, member_nodes, &observed, ownership, cloud.cluster);
     if !steps.is_empty() {
         // An error is reported when the group is complete: it does not keep members from others.
         _ = security_group::open(context, load_balancer, member_nodes);
     }
-    stored_plan::begin(context, id, digest, &steps, missing)
+    stored_plan::begin(context, id, digest, &steps, shortfall)
 }
