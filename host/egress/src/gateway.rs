@@ -3,8 +3,8 @@
 mod admit;
 mod answer;
 mod attempt;
+mod candidates;
 mod choose;
-mod deciding_rule;
 mod denial;
 mod http_client;
 mod inspect;
