@@ -35,8 +35,8 @@ use crate::{
     rules::compiled::Limits,
 };
 
-/// Divisor of the limit of the first byte: a request that is canceled after this part of it counts
-/// as not answered, because the default limit is longer than a call may take.
+/// Divisor of the limit of the first byte. If the plugin gives up, the breaker counts a request as not
+/// answered after this part of the limit: the whole default limit is longer than a call may take.
 const FIRST_BYTE_DIVISOR: u32 = 3;
 
 /// What all attempts to send a request have in common.
@@ -115,11 +115,11 @@ impl Admitted {
         // The request may have waited for slots, a token or the end of a pause.
         self.check_again(head, client)?;
         let buffered = attempts.buffered();
-        let signed = self
+        let prepared = self
             .sign(client)
             .prepare(head.clone(), buffered.as_ref())
             .await?;
-        let (signed, version) = match signed {
+        let (signed, version) = match prepared {
             Signed::Send { head, version } => (head, version),
             Signed::Answer(answer) => return mask_whole(client, answer).map(Some),
         };

@@ -47,7 +47,7 @@ pub(super) fn deciding_rule(
 ) -> Result<Arc<RuleClient>, RequestError> {
     let decides = candidates
         .iter()
-        .find(|client| client.rule.permits_actions(actions) == ActionMatch::Yes);
+        .find(|client| client.rule.allows_actions(actions) == ActionMatch::Yes);
     let Some(client) = decides else {
         return Err(no_rule_allows_actions());
     };

@@ -134,7 +134,7 @@ impl Admitted {
         let any = |holds: &dyn Fn(&RuleClient) -> bool| self.candidates.iter().any(|it| holds(it));
 
         let undecided =
-            |client: &RuleClient| client.rule.permits_actions(&self.actions) == ActionMatch::Open;
+            |client: &RuleClient| client.rule.allows_actions(&self.actions) == ActionMatch::Open;
         // If a rule allows all methods, there is nothing to get around.
         let limited = |client: &RuleClient| client.rule.limits_methods();
         let inspected = |client: &RuleClient| {

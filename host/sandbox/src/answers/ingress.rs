@@ -13,7 +13,6 @@ use crate::words::{keys::is_subdomain, text::Quoted};
 /// Checks what an address or a name stands for.
 pub(crate) type Judge<'a> = dyn Fn(StandsFor<'_>) -> Result<(), Rejected> + 'a;
 
-/// Checks an address.
 pub(crate) fn address(ip: &str, judge: &Judge<'_>) -> Checked<IpAddr> {
     let what = "ingress address";
     let address = text::ip(what, ip)?;
