@@ -71,7 +71,7 @@ pub struct NodeOptions {
     pub period: Duration,
     /// What is kept up to date in initialized nodes (`--reconcile-node-addresses`,
     /// `--reconcile-node-labels`).
-    pub kept: SyncedFields,
+    pub reconciled: SyncedFields,
 }
 
 impl Default for NodeOptions {
@@ -80,7 +80,7 @@ impl Default for NodeOptions {
         Self {
             workers: 4,
             period: Duration::from_secs(300),
-            kept: SyncedFields {
+            reconciled: SyncedFields {
                 addresses: true,
                 labels: true,
             },

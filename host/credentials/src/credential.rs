@@ -102,7 +102,7 @@ impl CredentialErrorKind {
         match self {
             Self::Unavailable => "unavailable",
             Self::Denied => "denied",
-            Self::SecretRequest => "minting",
+            Self::SecretRequest => "secret_request",
             Self::Malformed => "malformed",
         }
     }

@@ -1,4 +1,5 @@
-//! The kinds of credentials (`type`), and what each does to a request.
+//! The kinds of credentials (`type`), and what each does to a request: `aws`, `fixed`, `oauth2` and
+//! `session`. The other modules are what they share.
 //!
 //! A kind is a case of `CredentialConfig`, an implementation of [`Credential`](crate::Credential)
 //! here, and a line of `build` in `credentials.rs`. If requests can obtain further secrets with it,

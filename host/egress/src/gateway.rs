@@ -3,8 +3,8 @@
 mod admit;
 mod answer;
 mod attempt;
+mod candidates;
 mod choose;
-mod deciding_rule;
 mod denial;
 mod http_client;
 mod inspect;
@@ -28,11 +28,11 @@ use crate::{
         instance::{Capacity, InstanceRequests},
         shares::Kinds,
     },
-    network::dial::{ClosedSource, Resolver, SystemResolver},
+    network::dial::{ClusterAddressesSource, Resolver, SystemResolver},
     observe::{audit::AuditSlot, metrics::EgressMetrics},
     request_error::RequestError,
     rules::{
-        address::Closed,
+        address::ClusterAddresses,
         config::{ConfigErrors, ConfigWarning},
         settings::Settings,
     },
@@ -47,7 +47,7 @@ pub struct GatewayDependencies {
     /// Resolves the names of hosts, once for each connection.
     pub resolver: Arc<dyn Resolver>,
     /// The function that returns the addresses of the cluster; called for each connection.
-    pub closed: ClosedSource,
+    pub closed: ClusterAddressesSource,
     /// Counts what all plugins send, and what is denied.
     pub metrics: EgressMetrics,
     /// The audit of allowed requests, if there is one.
@@ -60,7 +60,7 @@ impl Default for GatewayDependencies {
     fn default() -> Self {
         Self {
             resolver: Arc::new(SystemResolver::default()),
-            closed: Arc::new(Closed::default),
+            closed: Arc::new(ClusterAddresses::default),
             metrics: EgressMetrics::default(),
             audit: AuditSlot::default(),
         }

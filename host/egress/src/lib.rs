@@ -25,7 +25,7 @@ pub use body::download::ResponseBody;
 pub use gateway::{Admitted, Call, Gateway, GatewayDependencies, Options, PluginPhase};
 pub use limits::body_memory::MOST as MAX_BODY_MEMORY;
 pub use limits::instance::InstanceRequests;
-pub use network::dial::{ClosedSource, Resolver, SystemResolver};
+pub use network::dial::{ClusterAddressesSource, Resolver, SystemResolver};
 pub use network::issuer::HostIssuer;
 pub use network::own::own_addresses;
 pub use observe::audit::{Audit, AuditConfig, AuditSlot};
@@ -34,7 +34,7 @@ pub use observe::minutes::Minute;
 pub use observe::official::Official;
 pub use request_error::{About, Cause, Code, RequestError};
 pub use rules::address::{
-    AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address, translated,
+    AddressDenied, AddressPolicy, ClusterAddresses, Reason, is_metadata_address, translated,
 };
 pub use rules::config::{
     ConfigError, ConfigErrors, ConfigWarning, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,

@@ -160,7 +160,7 @@ pub struct TargetPattern {
 impl TargetPattern {
     /// Returns true if the rule allows this target.
     #[must_use]
-    pub fn permits(&self, target: &Target) -> bool {
+    pub fn allows(&self, target: &Target) -> bool {
         let host = match (&self.pattern, &target.host) {
             (Pattern::Exact(host), asked) => host == asked,
             (Pattern::Under(suffix), Host::Name(name)) => name.ends_with(suffix.as_str()),
@@ -433,7 +433,7 @@ mod tests {
         for (scheme, host, port, permitted) in table {
             let asked = target(scheme, host, port);
             assert_eq!(
-                rules.iter().any(|rule| rule.permits(&asked)),
+                rules.iter().any(|rule| rule.allows(&asked)),
                 permitted,
                 "{asked}"
             );

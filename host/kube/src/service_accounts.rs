@@ -1,4 +1,4 @@
-//! `--use-service-account-credentials`: each controller uses its own service account, as upstream
+//! `--use-service-account-credentials`: each controller uses its own ServiceAccount, as upstream
 //! (P-45).
 
 use std::{sync::Arc, time::Duration};

@@ -26,7 +26,7 @@ use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
 };
-use skydock_sandbox::{ConfigSecrets, IngressRules};
+use skydock_sandbox::{AddressRules, ConfigSecrets};
 use skydock_serving::secure::SecureServing;
 
 use crate::{
@@ -73,7 +73,7 @@ pub struct Config {
     /// `--cluster-cidr`.
     pub cluster_cidrs: Vec<String>,
     /// Rules for addresses of load balancers.
-    pub ingress: IngressRules,
+    pub ingress: AddressRules,
     /// How to connect to the cluster.
     pub cluster: ClusterAccess,
     /// Run each controller under its own service account.
@@ -159,16 +159,7 @@ impl TryFrom<CcmArgs> for Config {
 impl Config {
     fn with_defaults(mut args: CcmArgs, defaults: &Defaults) -> Result<Self, ConfigError> {
         let mut notices = notice::of_command_line(&args);
-        if args.config.is_none() && exists(&defaults.config) {
-            notices.push(Notice::default_taken("--config", &defaults.config));
-            args.config = Some(defaults.config.clone());
-        }
-
-        let file = args
-            .config
-            .as_deref()
-            .map(SkydockConfiguration::read)
-            .transpose()?;
+        let file = configuration_file(&mut args, defaults, &mut notices)?;
 
         // Manifests keep the flags of a controller that is disabled.
         let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
@@ -228,6 +219,25 @@ impl Config {
             notices,
         })
     }
+}
+
+/// Reads the configuration file, if there is one. The default file counts as `--config`.
+fn configuration_file(
+    args: &mut CcmArgs,
+    defaults: &Defaults,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<SkydockConfiguration>, ConfigError> {
+    if args.config.is_none() && exists(&defaults.config) {
+        notices.push(Notice::default_taken("--config", &defaults.config));
+        args.config = Some(defaults.config.clone());
+    }
+
+    let file = args
+        .config
+        .as_deref()
+        .map(SkydockConfiguration::read)
+        .transpose()?;
+    Ok(file)
 }
 
 /// Returns the rules and credentials of the plugin. Without any in the file, it reaches nothing.
@@ -404,7 +414,7 @@ fn election(args: &CcmArgs) -> Option<Result<ElectionConfig, TimingsError>> {
     })
 }
 
-fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
+fn ingress_rules(args: &CcmArgs) -> Result<AddressRules, ConfigError> {
     let pods = nets(&args.cluster_cidrs, |text| {
         ClusterCidrsError::Unreadable(text).into()
     })?;
@@ -413,7 +423,7 @@ fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
         IpamArgsError::UnreadableServiceRange,
     )?;
 
-    Ok(IngressRules {
+    Ok(AddressRules {
         pods,
         services,
         allowed: args.services.load_balancer_allowed_cidrs.clone(),

@@ -23,7 +23,7 @@ pub(crate) mod text;
 use skydock_cloud::CloudError;
 
 pub(crate) use addresses::Taken;
-pub use addresses::{IngressRules, Rejected};
+pub use addresses::{AddressRules, Rejected};
 pub use error::AnswerError;
 pub(crate) use error::{Checked, MAX_LIST, count, value};
 

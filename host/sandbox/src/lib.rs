@@ -24,7 +24,7 @@ mod plugin;
 mod replay;
 mod words;
 
-pub use answers::{AnswerError, IngressRules, Rejected, overlap::Overlap};
+pub use answers::{AddressRules, AnswerError, Rejected, overlap::Overlap};
 pub use call_error::{CallError, HandleLimit};
 pub use execution::runtime::{Runtime, RuntimeError, RuntimeOptions};
 pub use grants::gateway_provider::{CutOff, GatewayProvider, WithheldRule};

@@ -209,7 +209,7 @@ impl ServiceController {
     /// only that of a Service that does not exist is checked, after the longest back-off: nothing
     /// else would delete it, and after a restart nobody knows about it.
     fn check_later(&self, key: &str, goal: Goal) {
-        let gone = matches!(goal, Goal::Forget { .. });
+        let gone = matches!(goal, Goal::DeleteOrphan { .. });
         if let Some(period) = self
             .options
             .check_period
@@ -228,7 +228,7 @@ impl Attempt<'_> {
         let outcome = match self.goal {
             Goal::Ensure => self.ensure(io).await,
             Goal::CleanUp => self.clean_up(io).await,
-            Goal::Forget { recreated } => self.forget(io, recreated).await,
+            Goal::DeleteOrphan { recreated } => self.delete_orphan(io, recreated).await,
             Goal::UpdateNodes => Ok(self.update_nodes(io).await),
         };
         outcome.unwrap_or_else(|failure| self.failed(io, &failure))

@@ -54,7 +54,7 @@ impl ServiceFollower {
     pub(crate) fn updated(&self, old: &ServiceEntry, new: &ServiceEntry) {
         let key = new.key();
         let known = self.known.get(&key);
-        let kept = known.filter(|known| known.read(State::kept));
+        let ours = known.filter(|known| !known.read(State::is_left_to_others));
 
         let schedule = schedule::schedule(
             old,
@@ -64,18 +64,18 @@ impl ServiceFollower {
                 written_by_skydock: &|key, value| {
                     self.written_annotations.contains(new.uid(), key, value)
                 },
-                kept: kept.is_some(),
+                is_ours: ours.is_some(),
                 left_to_others: self.left_to_others.has(&key),
-                written_status: kept
+                written_status: ours
                     .as_ref()
-                    .and_then(|kept| kept.read(|state| state.written_status.clone())),
+                    .and_then(|ours| ours.read(|state| state.written_status.clone())),
             },
         );
 
-        match (schedule, kept) {
+        match (schedule, ours) {
             (Some(Schedule::Now), _) => self.queue.add(key, Priority::Change),
-            (Some(Schedule::Restore), Some(kept)) => {
-                let delay = kept.restore_delay(Instant::now());
+            (Some(Schedule::Restore), Some(ours)) => {
+                let delay = ours.restore_delay(Instant::now());
                 self.queue.add_after(key, delay, Priority::Change);
             }
             (Some(Schedule::ReplaceStatus), _) => {

@@ -234,7 +234,7 @@ impl Config {
                     .any(|other| other.eq_ignore_ascii_case(section))
         };
         if is_known("Global") {
-            problems.extend(config.lacks());
+            problems.extend(config.missing_settings());
         }
         // These read the complete section: a default can contradict a setting.
         if is_known("LoadBalancer") {
@@ -255,26 +255,22 @@ impl Config {
         }
     }
 
-    /// Returns a problem that only the complete configuration shows.
-    fn lacks(&self) -> Option<Problem> {
-        let problem = |reason: &str| {
-            Some(Problem {
+    /// Returns the problems that only the complete section `Global` shows.
+    fn missing_settings(&self) -> impl Iterator<Item = Problem> {
+        let auth_url =
+            self.global.auth_url.is_empty().then_some(
+                "`auth-url` is missing in section `Global`: set it to the URL of Keystone",
+            );
+        let region = (self.regional_ids && self.global.region.is_empty())
+            .then_some("option `regional-provider-ids` needs `region` in section `Global`");
+
+        [auth_url, region]
+            .into_iter()
+            .flatten()
+            .map(|reason| Problem {
                 line: None,
                 reason: reason.to_owned(),
             })
-        };
-
-        if self.global.auth_url.is_empty() {
-            return problem(
-                "`auth-url` is missing in section `Global`: set it to the URL of Keystone",
-            );
-        }
-
-        if self.regional_ids && self.global.region.is_empty() {
-            return problem("option `regional-provider-ids` needs `region` in section `Global`");
-        }
-
-        None
     }
 }
 

@@ -10,7 +10,7 @@ use skydock_sdk::{
 
 use crate::{
     cloud::{Cloud, Kind},
-    label, provider_id,
+    provider_id,
     services::{
         compute::{Flavor, Server},
         network::{Network, Port},
@@ -19,6 +19,7 @@ use crate::{
 
 pub mod addresses;
 mod find;
+pub mod label;
 
 use addresses::{Subport, addresses};
 use find::{Found, find};

@@ -10,7 +10,6 @@ pub mod cloud;
 pub mod config;
 pub mod host_functions;
 pub mod instances;
-pub mod label;
 pub mod load_balancers;
 pub mod provider;
 pub mod provider_id;

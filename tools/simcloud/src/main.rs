@@ -66,10 +66,11 @@ fn start(args: Args) -> Result<Simcloud> {
     let mut options = Options {
         listen: args.listen,
         servers: args.servers,
+        name_prefix: args.name_prefix,
+        zones: args.zones,
+        region: args.region,
         ..Options::default()
     };
-    (options.name_prefix, options.zones, options.region) =
-        (args.name_prefix, args.zones, args.region);
 
     if let Some(path) = args.token_file {
         let token =

@@ -62,6 +62,7 @@ impl Kind for NodeKind {
     type View = Arc<skydock_cloud::Node>;
     type Kept = KeptNode;
 
+    // It calls `split` by `Entry::new`, except for a heartbeat, which keeps the view before it.
     const PROTOBUF: Option<FromProtobuf<Self>> = Some(protobuf::entry);
 
     fn split(mut node: Node) -> (KeptNode, Self::View) {

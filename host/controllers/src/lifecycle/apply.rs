@@ -17,6 +17,11 @@ use skydock_kube::{
 
 use super::plan::Change;
 
+/// Effect of the shutdown taint, as upstream. With another effect, it is a taint of someone else.
+const SHUTDOWN_EFFECT: &str = "NoSchedule";
+/// Effect of the out-of-service taint that Skydock sets.
+const OUT_OF_SERVICE_EFFECT: &str = "NoExecute";
+
 /// Changes taints in one patch.
 ///
 /// `spec.taints` is an atomic list: a merge patch would revert changes that others made in the
@@ -52,11 +57,11 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
     for change in changes {
         match change {
             Change::AddShutdown => {
-                added.push(json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" }));
+                added.push(json!({ "key": TAINT_SHUTDOWN, "effect": SHUTDOWN_EFFECT }));
             }
             Change::AddOutOfService => {
                 added
-                    .push(json!({ "key": TAINT_OUT_OF_SERVICE, "value": OUT_OF_SERVICE_VALUE, "effect": "NoExecute" }));
+                    .push(json!({ "key": TAINT_OUT_OF_SERVICE, "value": OUT_OF_SERVICE_VALUE, "effect": OUT_OF_SERVICE_EFFECT }));
                 // A key cannot be added to a map that does not exist.
                 if entry.view.annotations.is_empty() {
                     operations.push(unchanged(entry));
@@ -67,17 +72,18 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
                 operations
                     .push(json!({ "op": "add", "path": mark, "value": OUT_OF_SERVICE_VALUE }));
             }
-            Change::RemoveShutdown => gone.push(TAINT_SHUTDOWN),
+            Change::RemoveShutdown => gone.push((TAINT_SHUTDOWN, SHUTDOWN_EFFECT)),
             Change::RemoveOutOfService => {
-                gone.push(TAINT_OUT_OF_SERVICE);
+                gone.push((TAINT_OUT_OF_SERVICE, OUT_OF_SERVICE_EFFECT));
                 operations.push(json!({ "op": "remove", "path": mark }));
             }
         }
     }
 
-    // An out-of-service taint with another value was set by someone else, and stays.
+    // A taint with another effect, or an out-of-service taint with another value, was set by someone
+    // else, and stays.
     operations.extend(remove_taints(entry, |taint| {
-        gone.contains(&taint.key.as_str())
+        gone.contains(&(taint.key.as_str(), taint.effect.as_str()))
             && (taint.key == TAINT_SHUTDOWN || taint.value.as_deref() == Some(OUT_OF_SERVICE_VALUE))
     }));
 
@@ -111,6 +117,7 @@ fn remove_taints(entry: &Entry<NodeKind>, these: impl Fn(&Taint) -> bool) -> Vec
     {
         // Fails if someone else has changed the list, and with it the indices.
         operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
+        operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/effect"), "value": taint.effect }));
         operations.push(json!({ "op": "remove", "path": format!("/spec/taints/{index}") }));
     }
 
@@ -200,17 +207,22 @@ mod tests {
             [
                 mark.clone(),
                 json!({"op": "test", "path": "/spec/taints/2/key", "value": TAINT_OUT_OF_SERVICE}),
+                json!({"op": "test", "path": "/spec/taints/2/effect", "value": "NoExecute"}),
                 json!({"op": "remove", "path": "/spec/taints/2"}),
                 json!({"op": "test", "path": "/spec/taints/0/key", "value": TAINT_SHUTDOWN}),
+                json!({"op": "test", "path": "/spec/taints/0/effect", "value": "NoSchedule"}),
                 json!({"op": "remove", "path": "/spec/taints/0"}),
             ]
         );
-        let foreign =
-            json!([{"key": TAINT_OUT_OF_SERVICE, "value": "other", "effect": "NoExecute"}]);
+        let foreign = json!([
+            {"key": TAINT_SHUTDOWN, "effect": "NoExecute"},
+            {"key": TAINT_OUT_OF_SERVICE, "value": "other", "effect": "NoExecute"},
+            {"key": TAINT_OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoSchedule"},
+        ]);
         assert_eq!(
             operations(
                 &entry(&json!({"spec": {"taints": foreign}})),
-                &[Change::RemoveOutOfService]
+                &[Change::RemoveShutdown, Change::RemoveOutOfService]
             ),
             [mark]
         );

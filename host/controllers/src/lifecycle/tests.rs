@@ -342,6 +342,7 @@ async fn the_shutdown_taint_is_removed_when_ready_or_running_again() {
         json!([
             {"op": "test", "path": "/metadata/uid", "value": "uid-b"},
             {"op": "test", "path": "/spec/taints/1/key", "value": TAINT_SHUTDOWN},
+            {"op": "test", "path": "/spec/taints/1/effect", "value": "NoSchedule"},
             {"op": "remove", "path": "/spec/taints/1"},
         ])
     );

@@ -6,9 +6,10 @@
 //! of the delivered version are known.
 //!
 //! `write_addresses` in `initialize.rs` waits. The handler in `NodeController::new` calls
-//! [`Echo::show`] for each version of a node, which ends the wait.
+//! [`Echo::show`] for each version of a node that differs in more than a heartbeat, which ends the
+//! wait.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
 use skydock_cloud::NodeAddress;
@@ -25,12 +26,12 @@ pub(super) struct Echo(Mutex<HashMap<String, Expected>>);
 struct Expected {
     uid: String,
     addresses: Vec<NodeAddress>,
-    shown: oneshot::Sender<NodeEntry>,
+    shown: oneshot::Sender<()>,
 }
 
 impl Echo {
     /// Registers these addresses to be waited for. To be called before they are written.
-    pub(super) fn expect(&self, node: &NodeEntry, addresses: &[NodeAddress]) -> Expectation {
+    pub(super) fn expect(&self, node: &NodeEntry, addresses: &[NodeAddress]) -> Expectation<'_> {
         let (shown, receiver) = oneshot::channel();
         let expected = Expected {
             uid: node.uid().to_owned(),
@@ -39,7 +40,11 @@ impl Echo {
         };
 
         self.0.lock().insert(node.name().to_owned(), expected);
-        Expectation(receiver)
+        Expectation {
+            echo: self,
+            name: node.name().to_owned(),
+            receiver,
+        }
     }
 
     /// Ends the wait if this version of the node has the expected addresses.
@@ -49,8 +54,8 @@ impl Echo {
         if expected.get(node.name()).is_some_and(fits)
             && let Some(it) = expected.remove(node.name())
         {
-            // The receiver has been dropped if it took too long.
-            drop(it.shown.send(Arc::clone(node)));
+            // The receiver is closed if it took too long.
+            let _ = it.shown.send(());
         }
     }
 
@@ -60,19 +65,40 @@ impl Echo {
     }
 }
 
-/// A wait for the addresses of one node.
-pub(super) struct Expectation(oneshot::Receiver<NodeEntry>);
+/// A wait for the addresses of one node. It ends when this is dropped, also if the write has failed.
+pub(super) struct Expectation<'a> {
+    echo: &'a Echo,
+    name: String,
+    receiver: oneshot::Receiver<()>,
+}
 
-impl Expectation {
-    /// Returns the first version with the addresses; `None` if it does not arrive in time, or the
-    /// node was deleted.
-    pub(super) async fn shown(self) -> Option<NodeEntry> {
-        timeout(PATIENCE, self.0).await.ok()?.ok()
+impl Expectation<'_> {
+    /// Returns true once a version with the addresses has arrived; false if none arrives in time, or
+    /// the node was deleted.
+    pub(super) async fn shown(mut self) -> bool {
+        matches!(timeout(PATIENCE, &mut self.receiver).await, Ok(Ok(())))
+    }
+}
+
+impl Drop for Expectation<'_> {
+    fn drop(&mut self) {
+        self.receiver.close();
+
+        let mut expected = self.echo.0.lock();
+        // Otherwise it was shown, or another wait for the same node has begun.
+        if expected
+            .get(&self.name)
+            .is_some_and(|it| it.shown.is_closed())
+        {
+            expected.remove(&self.name);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
     use skydock_cloud::AddressKind;
     use skydock_controller_base::testing::{node, with};
@@ -102,21 +128,34 @@ mod tests {
         echo.show(&entry("1", "10.0.0.1"));
         echo.show(&entry("2", "10.0.0.2"));
         echo.show(&entry("1", "10.0.0.2"));
-        assert_eq!(expectation.shown().await.unwrap().uid(), "1");
+        assert!(expectation.shown().await);
         assert!(echo.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_ends_if_the_watch_lags_or_the_node_is_gone() {
         let echo = Echo::default();
-        assert!(
-            echo.expect(&entry("1", "10.0.0.1"), &wanted())
-                .shown()
-                .await
-                .is_none()
-        );
+        let late = echo.expect(&entry("1", "10.0.0.1"), &wanted());
+        assert!(!late.shown().await);
         let gone = echo.expect(&entry("1", "10.0.0.1"), &wanted());
         echo.forget("a");
-        assert!(gone.shown().await.is_none());
+        assert!(!gone.shown().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_stays_of_a_wait_that_ended() {
+        let echo = Echo::default();
+        let late = echo.expect(&entry("1", "10.0.0.1"), &wanted());
+        assert!(!late.shown().await);
+        assert!(echo.0.lock().is_empty(), "too late");
+
+        drop(echo.expect(&entry("1", "10.0.0.1"), &wanted()));
+        assert!(echo.0.lock().is_empty(), "not written");
+
+        let before = echo.expect(&entry("1", "10.0.0.1"), &wanted());
+        let next = echo.expect(&entry("1", "10.0.0.1"), &wanted());
+        drop(before);
+        echo.show(&entry("1", "10.0.0.2"));
+        assert!(next.shown().await, "another wait ends none");
     }
 }

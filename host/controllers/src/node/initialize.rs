@@ -112,20 +112,21 @@ impl NodeController {
 
         let shows = |now: &NodeEntry| now.uid() == entry.uid() && now.view.addresses == wanted;
 
-        // Otherwise it was a dry run, or the addresses were there already, for example because
-        // someone else has written them during the query.
-        if written != entry.resource_version()
-            && !self
+        // After a dry run, or if the addresses were there already, for example because someone else
+        // has written them during the query, no version arrives.
+        let is_known = written == entry.resource_version()
+            || self
                 .context
                 .nodes
                 .get(&entry.key())
                 .as_ref()
-                .is_some_and(shows)
-        {
-            expectation.shown().await.ok_or(Unfinished::Behind)?;
-        }
+                .is_some_and(shows);
 
-        Ok(())
+        if is_known || expectation.shown().await {
+            Ok(())
+        } else {
+            Err(Unfinished::Behind)
+        }
     }
 
     /// Writes everything else. Returns the version of the node that was changed: the latest one,

@@ -21,7 +21,7 @@ use super::{
 impl NodeController {
     /// Makes all initialized nodes due, now and after every period. Never returns.
     pub(super) async fn keep(&self) {
-        if !self.options.kept.addresses && !self.options.kept.labels {
+        if !self.options.reconciled.addresses && !self.options.reconciled.labels {
             // `run` ends as soon as one of its parts does.
             return std::future::pending().await;
         }
@@ -37,18 +37,18 @@ impl NodeController {
     pub(super) fn mark_due(&self, all: bool) {
         let info = self.context.provider.info();
         let nodes = self.context.nodes.list();
-        let kept = nodes
+        let reconciled = nodes
             .iter()
-            .filter(|entry| plan::kept(&entry.view, &info))
+            .filter(|entry| plan::is_reconciled(&entry.view, &info))
             .map(|entry| Arc::clone(&entry.view));
 
         self.queue
-            .add_all(self.due.mark(kept, all), Priority::Recheck);
+            .add_all(self.due.mark(reconciled, all), Priority::Recheck);
     }
 
     /// Returns what to write to update an initialized node, and logs what is ignored of the answer.
     pub(super) fn plan_repair(&self, entry: &NodeEntry, instance: &Instance) -> Repair {
-        let mut plan = plan::repair::repair(&entry.view, instance, self.options.kept);
+        let mut plan = plan::repair::repair(&entry.view, instance, self.options.reconciled);
         let info = self.context.provider.info();
         plan.annotations
             .keep_room(&entry.view.annotations, |key| info.may_annotate(key));

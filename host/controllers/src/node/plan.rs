@@ -23,9 +23,9 @@ pub fn uninitialized(node: &Node) -> bool {
         .any(|taint| taint.key == TAINT_UNINITIALIZED)
 }
 
-/// Returns true if a node is initialized and owned by this provider.
+/// Returns true if a node is kept up to date: it is initialized and owned by this provider.
 #[must_use]
-pub fn kept(node: &Node, info: &ProviderInfo) -> bool {
+pub fn is_reconciled(node: &Node, info: &ProviderInfo) -> bool {
     !uninitialized(node) && node.provider_id.as_ref().is_some_and(|id| info.owns(id))
 }
 
@@ -304,7 +304,7 @@ mod tests {
             ),
             (Node::default(), false),
         ] {
-            assert_eq!(kept(&node, &info()), expected, "{node:?}");
+            assert_eq!(is_reconciled(&node, &info()), expected, "{node:?}");
         }
         let node = Node {
             annotations: pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.9")]),

@@ -424,7 +424,7 @@ async fn initialization_delays_are_measured_once_per_node() {
 #[tokio::test(start_paused = true)]
 async fn derived_labels_are_patched_and_a_failure_is_retried() {
     let bench = bench_with(NodeOptions {
-        kept: SyncedFields {
+        reconciled: SyncedFields {
             addresses: false,
             labels: false,
         },
@@ -460,7 +460,7 @@ async fn derived_labels_are_patched_and_a_failure_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn an_initialized_node_gets_no_event_about_initialization() {
     let bench = bench_with(NodeOptions {
-        kept: SyncedFields {
+        reconciled: SyncedFields {
             addresses: false,
             labels: false,
         },
@@ -673,7 +673,7 @@ async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
         json!({"metadata": {"uid": "uid-2"}}),
     ] {
         let bench = bench_with(NodeOptions {
-            kept: SyncedFields {
+            reconciled: SyncedFields {
                 addresses: false,
                 labels: false,
             },
@@ -706,7 +706,7 @@ async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
 #[tokio::test(start_paused = true)]
 async fn the_status_patch_replaces_addresses_and_nothing_else() {
     let bench = bench_with(NodeOptions {
-        kept: SyncedFields {
+        reconciled: SyncedFields {
             addresses: true,
             labels: false,
         },
@@ -743,7 +743,7 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn addresses_are_updated_from_the_cloud_each_period() {
     let bench = bench_with(NodeOptions {
-        kept: SyncedFields {
+        reconciled: SyncedFields {
             addresses: true,
             labels: false,
         },
@@ -903,7 +903,7 @@ async fn the_taint_stays_until_the_watch_shows_the_addresses() {
 #[tokio::test(start_paused = true)]
 async fn disabled_updates_are_skipped_and_need_no_call() {
     let bench = bench_with(NodeOptions {
-        kept: SyncedFields {
+        reconciled: SyncedFields {
             addresses: false,
             labels: true,
         },
@@ -917,7 +917,7 @@ async fn disabled_updates_are_skipped_and_need_no_call() {
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
 
     let idle = bench_with(NodeOptions {
-        kept: SyncedFields {
+        reconciled: SyncedFields {
             addresses: false,
             labels: false,
         },

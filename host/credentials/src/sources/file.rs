@@ -87,11 +87,11 @@ impl SecretFile {
         &self.path
     }
 
-    /// Returns the current secret without trailing line breaks, and the number of its version.
-    pub(crate) async fn read(&self) -> Result<(Secret, u64), FileError> {
+    /// Returns the current secret without trailing line breaks.
+    pub(crate) async fn read(&self) -> Result<Secret, FileError> {
         let path = self.path.clone();
         let last = self.last();
-        let known = last.as_ref().map(|last| (last.stamp, last.sure));
+        let known = last.filter(|last| last.sure).map(|last| last.stamp);
 
         let found = tokio::task::spawn_blocking(move || read(&path, known, SystemTime::now()))
             .await
@@ -120,12 +120,12 @@ impl SecretFile {
         let last = guard.as_ref().ok_or_else(|| FileError::Empty {
             path: self.path.to_path_buf(),
         })?;
-        Ok((last.value.clone(), last.version))
+        Ok(last.value.clone())
     }
 
     /// Like [`Self::read`], for files that contain text.
     pub(crate) async fn text(&self) -> Result<Secret, FileError> {
-        let (value, _) = self.read().await?;
+        let value = self.read().await?;
         if value.expose_str().is_none() {
             return Err(FileError::Text {
                 path: self.path.to_path_buf(),
@@ -155,12 +155,8 @@ pub(crate) async fn inputs(files: &[SecretFile]) -> u64 {
     inputs.finish()
 }
 
-/// Reads the file. Returns `None` if it has not changed since `known`.
-fn read(
-    path: &Path,
-    known: Option<(Stamp, bool)>,
-    now: SystemTime,
-) -> Result<Option<Contents>, FileError> {
+/// Reads the file. Returns `None` if it has not changed since `known`, which was sure.
+fn read(path: &Path, known: Option<Stamp>, now: SystemTime) -> Result<Option<Contents>, FileError> {
     let failed = |error: io::Error| FileError::Read {
         path: path.to_owned(),
         kind: error.kind(),
@@ -169,7 +165,7 @@ fn read(
     // The stamp is taken before the content: a change between the two is seen at the next read.
     let metadata = std::fs::metadata(path).map_err(failed)?;
     let stamp = stamp(&metadata);
-    if known == Some((stamp, true)) {
+    if known == Some(stamp) {
         return Ok(None);
     }
 
@@ -235,8 +231,8 @@ mod tests {
     use super::*;
 
     async fn value(file: &SecretFile) -> (String, u64) {
-        let (value, version) = file.read().await.unwrap();
-        (value.expose_str().unwrap().to_owned(), version)
+        let value = file.read().await.unwrap();
+        (value.expose_str().unwrap().to_owned(), file.version())
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     Call, GatewayState, Options, PluginPhase,
+    candidates::most_body,
     choose::{choose, deny_guest_authentication, unruled},
     denial::{Denial, named_method, other_method, unclear, writes},
     policy::{Policy, RuleClient},
@@ -205,18 +206,12 @@ fn check_reads(
     }
 }
 
-/// Denies a request whose body is announced to be too long. Only the body may show which rule
-/// applies, so the most generous limit counts until then.
+/// Denies a request whose body is announced to be too long.
 pub(super) fn check_length(
     head: &Parts,
     candidates: &[Arc<RuleClient>],
 ) -> Result<(), RequestError> {
-    let most = candidates
-        .iter()
-        .map(|client| client.rule.limits.request_body)
-        .max()
-        .unwrap_or_default();
-
+    let most = most_body(candidates);
     let length = headers::content_length(&head.headers);
     if length.is_some_and(|length| length > most) {
         Err(too_long(most))

@@ -28,15 +28,15 @@ use crate::{
     limits::{
         body_memory::BodyMemory,
         breaker::Reachability,
-        host_limiter::{HostLimiter, TokenRequest},
+        host_limiter::{HostLimiter, RateRequest, TokenWait},
         instance::Permits,
     },
     request_error::{Code, RequestError},
     rules::compiled::Limits,
 };
 
-/// Divisor of the limit of the first byte: a request that is canceled after this part of it counts
-/// as not answered, because the default limit is longer than a call may take.
+/// Divisor of the limit of the first byte. If the plugin gives up, the breaker counts a request as not
+/// answered after this part of the limit: the whole default limit is longer than a call may take.
 const FIRST_BYTE_DIVISOR: u32 = 3;
 
 /// What all attempts to send a request have in common.
@@ -115,11 +115,11 @@ impl Admitted {
         // The request may have waited for slots, a token or the end of a pause.
         self.check_again(head, client)?;
         let buffered = attempts.buffered();
-        let signed = self
+        let prepared = self
             .sign(client)
             .prepare(head.clone(), buffered.as_ref())
             .await?;
-        let (signed, version) = match signed {
+        let (signed, version) = match prepared {
             Signed::Send { head, version } => (head, version),
             Signed::Answer(answer) => return mask_whole(client, answer).map(Some),
         };
@@ -156,19 +156,22 @@ impl Admitted {
     /// # Errors
     /// The remaining time of the pause, if the request should not wait for so long.
     async fn wait_for_token(&self, outgoing: &Outgoing) -> Result<(), Duration> {
-        let request = TokenRequest {
+        let request = RateRequest {
             pauses: self.host.pauses(),
             rule: &outgoing.client.rule.name,
             kind: self.kind,
             deadline: outgoing.deadline,
         };
 
-        let waited = outgoing.limiter.wait(request).await;
-        // It was delayed, or would have been for too long.
-        if waited != Ok(false) {
+        let wait = outgoing.limiter.wait(request).await;
+        if wait != TokenWait::AtOnce {
             outgoing.client.metrics.throttled();
         }
-        waited.map(|_| ())
+
+        match wait {
+            TokenWait::AtOnce | TokenWait::Waited => Ok(()),
+            TokenWait::Paused(remaining) => Err(remaining),
+        }
     }
 
     fn sign<'a>(&'a self, client: &'a RuleClient) -> Sign<'a> {

@@ -7,7 +7,6 @@ use skydock_cloud::text::beginning;
 use skydock_credentials::request::actions::Actions;
 
 use super::{
-    deciding_rule::denied_authentication,
     denial::{Denial, guest_authenticates},
     policy::RuleClient,
 };
@@ -16,6 +15,7 @@ use crate::{
     rules::{
         address::is_metadata_address,
         compiled::{ActionMatch, CompiledRule},
+        config::GuestAuth,
         headers::Authentication,
         overrides,
         path::{self, Meaning, Prefix},
@@ -131,7 +131,7 @@ fn deny_ambiguous_path(rules: &[&Arc<RuleClient>], path: &str) -> Result<(), Den
 impl Request<'_> {
     fn judge(&self, rule: &CompiledRule) -> Result<Decision, Denial> {
         let path = self.head.uri.path();
-        let is_path_allowed = rule.permits_path(path);
+        let is_path_allowed = rule.allows_path(path);
         let without_method = if is_path_allowed {
             Nearness::Path
         } else {
@@ -159,7 +159,7 @@ impl Request<'_> {
             return self.judge_path(rule, path).map(Decision::Denied);
         }
 
-        Ok(match rule.permits_actions(self.actions) {
+        Ok(match rule.allows_actions(self.actions) {
             ActionMatch::Yes => Decision::Allowed,
             ActionMatch::Open => Decision::Open,
             ActionMatch::No => Decision::Denied(Miss {
@@ -178,8 +178,8 @@ impl Request<'_> {
         let meaning = self.meaning.get_or_init(|| Meaning::of(path));
         // A server might read this path as one that the rule allows, so no later rule may apply to
         // it.
-        if let Some(prefix) = rule.may_permit_path(meaning)
-            && rule.permits_actions(self.actions) != ActionMatch::No
+        if let Some(prefix) = rule.may_allow_path(meaning)
+            && rule.allows_actions(self.actions) != ActionMatch::No
         {
             return Err(Denial::by(&rule.name, ambiguous(path, prefix)));
         }
@@ -224,6 +224,15 @@ pub(super) fn deny_guest_authentication(
         }
         _ => Ok(()),
     }
+}
+
+/// Returns what the plugin authenticates with, if this rule does not allow that.
+pub(super) fn denied_authentication(
+    rule: &CompiledRule,
+    authentication: &Authentication,
+) -> Option<String> {
+    let is_denied = rule.guest_auth == GuestAuth::Denied && rule.credential.is_none();
+    is_denied.then(|| authentication.unlisted(&rule.listed))?
 }
 
 /// Returns the error for a request whose target no rule allows.

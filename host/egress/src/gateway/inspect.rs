@@ -12,9 +12,8 @@ use tokio::time::Instant;
 
 use super::{
     Admitted,
-    deciding_rule::deciding_rule,
+    candidates::{deciding_rule, longest_between, most_body},
     denial::{named_method, other_method, unclear, writes},
-    http_client::Timeouts,
     policy::RuleClient,
 };
 use crate::{
@@ -50,13 +49,7 @@ impl Admitted {
         body: GuestBody,
         deadline: Instant,
     ) -> Result<(Arc<RuleClient>, Content), RequestError> {
-        // Only the body may show which rule applies, so the most patient one counts until then.
-        let between = self
-            .candidates
-            .iter()
-            .map(|client| Timeouts::of(&client.rule, self.options).between)
-            .max()
-            .unwrap_or_default();
+        let between = longest_between(&self.candidates, self.options);
 
         if is_bodiless(&head.method) {
             expect_no_body(head, body, between, deadline).await?;
@@ -141,7 +134,7 @@ impl Admitted {
         let any = |holds: &dyn Fn(&RuleClient) -> bool| self.candidates.iter().any(|it| holds(it));
 
         let undecided =
-            |client: &RuleClient| client.rule.permits_actions(&self.actions) == ActionMatch::Open;
+            |client: &RuleClient| client.rule.allows_actions(&self.actions) == ActionMatch::Open;
         // If a rule allows all methods, there is nothing to get around.
         let limited = |client: &RuleClient| client.rule.limits_methods();
         let inspected = |client: &RuleClient| {
@@ -164,15 +157,7 @@ impl Admitted {
         between: Duration,
         deadline: Instant,
     ) -> Result<Bytes, RequestError> {
-        // Only the body may show which rule applies, so the most generous limit counts until then.
-        let most = self
-            .candidates
-            .iter()
-            .map(|client| client.rule.limits.request_body)
-            .max()
-            .unwrap_or_default();
-        let most = most.min(MAX_BUFFERED);
-
+        let most = most_body(&self.candidates).min(MAX_BUFFERED);
         let reservation = BodyMemory::of(&self.capacity.body_memory, self.kind)
             .reserve(most)
             .await?;

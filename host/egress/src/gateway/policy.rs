@@ -169,6 +169,6 @@ fn clients(
 
 fn permitting<'a>(all: &'a [Arc<RuleClient>], target: &Target) -> Vec<&'a Arc<RuleClient>> {
     all.iter()
-        .filter(|client| client.rule.to.permits(target))
+        .filter(|client| client.rule.to.allows(target))
         .collect()
 }

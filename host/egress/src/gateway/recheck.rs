@@ -7,8 +7,8 @@ use http::request::Parts;
 
 use super::{
     Admitted,
+    candidates::deciding_rule,
     choose::{choose, unruled},
-    deciding_rule::deciding_rule,
     denial::{altered, revoked},
     policy::RuleClient,
 };

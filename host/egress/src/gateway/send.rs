@@ -19,6 +19,7 @@ use super::{
     Admitted,
     answer::Sent,
     attempt::{Attempts, Outgoing},
+    candidates::shortest_total,
     http_client::Timeouts,
     inspect::Content,
     policy::RuleClient,
@@ -126,14 +127,9 @@ impl Admitted {
         })
     }
 
-    /// Returns when the request must have ended. Only the body may show which rule applies, so the
-    /// shortest limit counts.
+    /// Returns when the request must have ended.
     fn deadline(&self) -> Instant {
-        let total = self
-            .candidates
-            .iter()
-            .filter_map(|client| client.rule.limits.total)
-            .min();
+        let total = shortest_total(&self.candidates);
         self.started + total.map_or(self.left, |total| total.min(self.left))
     }
 

@@ -43,7 +43,7 @@ impl Default for Breaker {
 
 /// What a request may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
+pub(crate) enum Verdict {
     /// It may be sent.
     Free,
     /// It may be sent as a probe: what it shows closes the breaker or keeps it open.
@@ -75,37 +75,37 @@ impl Breaker {
             .is_some_and(|until| now < until + FORGOTTEN)
     }
 
-    /// Decides on a request. If the result is [`Pass::Probe`], the caller must send the probe.
-    pub(crate) fn enter(&mut self, now: Instant) -> Pass {
-        let pass = self.look(now);
-        if pass == Pass::Probe {
+    /// Decides on a request. If the result is [`Verdict::Probe`], the caller must send the probe.
+    pub(crate) fn enter(&mut self, now: Instant) -> Verdict {
+        let verdict = self.look(now);
+        if verdict == Verdict::Probe {
             self.probe = Some(now);
         }
-        pass
+        verdict
     }
 
     /// Returns what [`Self::enter`] would return, without starting a probe.
-    pub(crate) fn look(&self, now: Instant) -> Pass {
+    pub(crate) fn look(&self, now: Instant) -> Verdict {
         let Some(until) = self.closed_until else {
-            return Pass::Free;
+            return Verdict::Free;
         };
 
         // The current probe may be a slow request, so another one may be sent after a while.
         match self.probe.map_or(until, |probe| until.max(probe + PAUSE)) {
-            next if now < next => Pass::Wait(next - now),
-            _ => Pass::Probe,
+            next if now < next => Verdict::Wait(next - now),
+            _ => Verdict::Probe,
         }
     }
 
     /// Records what a request has shown that was sent at `entered`.
     pub(crate) fn leave(
         &mut self,
-        pass: Pass,
+        verdict: Verdict,
         entered: Instant,
         reachability: Reachability,
         now: Instant,
     ) {
-        if pass == Pass::Probe {
+        if verdict == Verdict::Probe {
             self.probe = None;
         }
 
@@ -120,12 +120,14 @@ impl Breaker {
             Reachability::Late if self.answered.is_some_and(|at| at > entered) => {}
             Reachability::Unreachable | Reachability::Late => {
                 self.failures = self.failures.saturating_add(1);
-                if pass == Pass::Probe && reachability == Reachability::Unreachable {
+                if verdict == Verdict::Probe && reachability == Reachability::Unreachable {
                     self.pause = (self.pause * 2).min(LONGEST);
                 }
                 // Requests that were already in flight when the breaker opened do not prolong the
                 // pause.
-                if pass == Pass::Probe || self.closed_until.is_none() && self.failures >= FAILURES {
+                if verdict == Verdict::Probe
+                    || self.closed_until.is_none() && self.failures >= FAILURES
+                {
                     self.closed_until = Some(now + self.pause);
                 }
             }
@@ -140,10 +142,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn fail(breaker: &mut Breaker, now: Instant) -> Pass {
-        let pass = breaker.enter(now);
-        breaker.leave(pass, now, Reachability::Unreachable, now);
-        pass
+    fn fail(breaker: &mut Breaker, now: Instant) -> Verdict {
+        let verdict = breaker.enter(now);
+        breaker.leave(verdict, now, Reachability::Unreachable, now);
+        verdict
     }
 
     #[test]
@@ -151,21 +153,21 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = Instant::now();
         for _ in 1..FAILURES {
-            assert_eq!(fail(&mut breaker, now), Pass::Free);
+            assert_eq!(fail(&mut breaker, now), Verdict::Free);
         }
 
-        breaker.leave(Pass::Free, now, Reachability::Answered, now);
+        breaker.leave(Verdict::Free, now, Reachability::Answered, now);
         for _ in 0..FAILURES {
-            assert_eq!(fail(&mut breaker, now), Pass::Free);
+            assert_eq!(fail(&mut breaker, now), Verdict::Free);
         }
 
-        assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
+        assert_eq!(breaker.enter(now), Verdict::Wait(PAUSE));
         assert!(breaker.is_open(now));
         // For example, the operator has corrected the host name, and the old one is not requested
         // any more.
         let last = now + PAUSE + FORGOTTEN;
         assert!(breaker.is_open(last - SECOND) && !breaker.is_open(last));
-        assert_eq!(breaker.enter(last), Pass::Probe);
+        assert_eq!(breaker.enter(last), Verdict::Probe);
     }
 
     #[test]
@@ -178,17 +180,17 @@ mod tests {
 
         for pause in [5, 10, 20, 40, 60, 60] {
             now += SECOND * pause - SECOND / 10;
-            assert!(matches!(breaker.enter(now), Pass::Wait(_)), "{pause}");
+            assert!(matches!(breaker.enter(now), Verdict::Wait(_)), "{pause}");
             now += SECOND / 10;
-            assert_eq!(breaker.enter(now), Pass::Probe, "{pause}");
-            assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
-            breaker.leave(Pass::Probe, now, Reachability::Unreachable, now);
+            assert_eq!(breaker.enter(now), Verdict::Probe, "{pause}");
+            assert_eq!(breaker.enter(now), Verdict::Wait(PAUSE));
+            breaker.leave(Verdict::Probe, now, Reachability::Unreachable, now);
         }
 
         now += SECOND * 60;
-        assert_eq!(breaker.enter(now), Pass::Probe);
-        breaker.leave(Pass::Probe, now, Reachability::Answered, now);
-        assert_eq!(breaker.enter(now), Pass::Free);
+        assert_eq!(breaker.enter(now), Verdict::Probe);
+        breaker.leave(Verdict::Probe, now, Reachability::Answered, now);
+        assert_eq!(breaker.enter(now), Verdict::Free);
         assert!(!breaker.is_open(now));
     }
 
@@ -200,9 +202,9 @@ mod tests {
             fail(&mut breaker, now);
         }
         let now = now + PAUSE;
-        assert_eq!(breaker.enter(now), Pass::Probe);
-        breaker.leave(Pass::Probe, now, Reachability::Unknown, now);
-        assert_eq!(breaker.enter(now), Pass::Probe);
+        assert_eq!(breaker.enter(now), Verdict::Probe);
+        breaker.leave(Verdict::Probe, now, Reachability::Unknown, now);
+        assert_eq!(breaker.enter(now), Verdict::Probe);
     }
 
     #[test]
@@ -212,17 +214,18 @@ mod tests {
         for _ in 0..FAILURES {
             fail(&mut breaker, now);
         }
-        breaker.leave(Pass::Free, now, Reachability::Unreachable, now + SECOND);
-        assert_eq!(breaker.look(now + PAUSE), Pass::Probe);
+        breaker.leave(Verdict::Free, now, Reachability::Unreachable, now + SECOND);
+        assert_eq!(breaker.look(now + PAUSE), Verdict::Probe);
     }
 
     #[test]
     fn late_answers_count_only_if_no_other_request_is_answered() {
         let mut breaker = Breaker::default();
         let start = Instant::now();
-        let late =
-            |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Reachability::Late, now);
-        breaker.leave(Pass::Free, start, Reachability::Answered, start + SECOND);
+        let late = |breaker: &mut Breaker, now| {
+            breaker.leave(Verdict::Free, start, Reachability::Late, now);
+        };
+        breaker.leave(Verdict::Free, start, Reachability::Answered, start + SECOND);
         for _ in 0..100 {
             late(&mut breaker, start + SECOND * 60);
         }
@@ -248,32 +251,37 @@ mod tests {
         }
 
         let now = start + PAUSE;
-        assert_eq!(breaker.enter(now), Pass::Probe);
-        assert_eq!(breaker.enter(now + SECOND), Pass::Wait(PAUSE - SECOND));
+        assert_eq!(breaker.enter(now), Verdict::Probe);
+        assert_eq!(breaker.enter(now + SECOND), Verdict::Wait(PAUSE - SECOND));
         let later = now + PAUSE;
-        assert_eq!(breaker.enter(later), Pass::Probe);
-        breaker.leave(Pass::Probe, now, Reachability::Late, later);
+        assert_eq!(breaker.enter(later), Verdict::Probe);
+        breaker.leave(Verdict::Probe, now, Reachability::Late, later);
         assert_eq!(
             breaker.look(later),
-            Pass::Wait(PAUSE),
+            Verdict::Wait(PAUSE),
             "it may have been slow: the pause does not grow"
         );
-        breaker.leave(Pass::Probe, later, Reachability::Answered, later + SECOND);
-        assert_eq!(breaker.enter(later + SECOND), Pass::Free);
+        breaker.leave(
+            Verdict::Probe,
+            later,
+            Reachability::Answered,
+            later + SECOND,
+        );
+        assert_eq!(breaker.enter(later + SECOND), Verdict::Free);
     }
 
     #[test]
     fn slow_requests_count_unless_another_was_answered_since() {
         let mut breaker = Breaker::default();
         let now = Instant::now();
-        breaker.leave(Pass::Free, now, Reachability::Answered, now);
+        breaker.leave(Verdict::Free, now, Reachability::Answered, now);
         for _ in 0..FAILURES {
-            breaker.leave(Pass::Free, now - SECOND, Reachability::Late, now);
+            breaker.leave(Verdict::Free, now - SECOND, Reachability::Late, now);
         }
-        assert_eq!(breaker.look(now), Pass::Free);
+        assert_eq!(breaker.look(now), Verdict::Free);
         for _ in 0..FAILURES {
-            breaker.leave(Pass::Free, now, Reachability::Late, now);
+            breaker.leave(Verdict::Free, now, Reachability::Late, now);
         }
-        assert_eq!(breaker.look(now), Pass::Wait(PAUSE));
+        assert_eq!(breaker.look(now), Verdict::Wait(PAUSE));
     }
 }

@@ -56,12 +56,23 @@ pub(crate) struct HostLimiter {
 
 /// A request that waits for a token.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenRequest<'a> {
+pub(crate) struct RateRequest<'a> {
     /// Pauses of the host.
     pub(crate) pauses: &'a Pauses,
     pub(crate) rule: &'a str,
     pub(crate) kind: CallKind,
     pub(crate) deadline: Instant,
+}
+
+/// How a request has waited for its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenWait {
+    /// It has its token, without waiting.
+    AtOnce,
+    /// It has its token, and was delayed.
+    Waited,
+    /// It has none: the pause lasts for this long, and it should not wait for so long.
+    Paused(Duration),
 }
 
 impl HostLimiter {
@@ -86,12 +97,9 @@ impl HostLimiter {
     }
 
     /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
-    /// order of arrival within the kind. Kinds take turns. Returns true if it had to wait.
-    ///
-    /// # Errors
-    /// The remaining time of the pause, if this request should not wait for so long.
-    pub(crate) async fn wait(&self, request: TokenRequest<'_>) -> Result<bool, Duration> {
-        let TokenRequest {
+    /// order of arrival within the kind. Kinds take turns.
+    pub(crate) async fn wait(&self, request: RateRequest<'_>) -> TokenWait {
+        let RateRequest {
             pauses,
             rule,
             kind,
@@ -100,7 +108,10 @@ impl HostLimiter {
         let mut waited = false;
         loop {
             // Outside of the queue, in which requests of other rules wait too.
-            waited |= pauses.wait(rule, deadline).await?;
+            match pauses.wait(rule, deadline).await {
+                Ok(paused) => waited |= paused,
+                Err(remaining) => return TokenWait::Paused(remaining),
+            }
             let _first = turn(self.within_kind.get(kind), &mut waited).await;
             let _turn = turn(&self.among_kinds, &mut waited).await;
 
@@ -111,7 +122,14 @@ impl HostLimiter {
                     break;
                 }
                 let taken = self.bucket.lock().take(now);
-                let Err(wait) = taken else { return Ok(waited) };
+                let Err(wait) = taken else {
+                    return if waited {
+                        TokenWait::Waited
+                    } else {
+                        TokenWait::AtOnce
+                    };
+                };
+
                 waited = true;
                 sleep_until(now + wait).await;
             }
@@ -152,9 +170,9 @@ mod tests {
     }
 
     /// A request of the kind `Nodes` that has a minute.
-    fn soon<'a>(host: &'a HostState, rule: &'a str) -> TokenRequest<'a> {
+    fn soon<'a>(host: &'a HostState, rule: &'a str) -> RateRequest<'a> {
         let deadline = Instant::now() + Duration::from_secs(60);
-        TokenRequest {
+        RateRequest {
             pauses: host.pauses(),
             rule,
             kind: CallKind::Nodes,
@@ -167,7 +185,7 @@ mod tests {
     async fn kinds_of_calls_take_turns_at_the_rate() {
         let (host, limiter) = limited(1.0, 1);
         let end = Instant::now() + Duration::from_secs(1000);
-        let request = |kind| TokenRequest {
+        let request = |kind| RateRequest {
             kind,
             deadline: end,
             ..soon(&host, "r")
@@ -177,7 +195,7 @@ mod tests {
         let nodes = async {
             for _ in 0..3 {
                 let waited = limiter.wait(request(CallKind::Nodes)).await;
-                assert_eq!(waited, Ok(true));
+                assert_eq!(waited, TokenWait::Waited);
             }
             start.elapsed().as_secs()
         };
@@ -195,7 +213,7 @@ mod tests {
             let host = &host;
             let order = &order;
             async move {
-                let waited = limiter.wait(soon(host, "r")).await.unwrap();
+                let waited = limiter.wait(soon(host, "r")).await == TokenWait::Waited;
                 order
                     .lock()
                     .push((number, waited, start.elapsed().as_millis()));
@@ -223,31 +241,34 @@ mod tests {
         host.pauses().begin(&"r".into(), Duration::from_secs(3));
         host.pauses().begin(&"r".into(), Duration::from_secs(1));
         let start = Instant::now();
-        assert_eq!(limiter.wait(soon(&host, "r")).await, Ok(true));
+        assert_eq!(limiter.wait(soon(&host, "r")).await, TokenWait::Waited);
         assert_eq!(start.elapsed().as_secs(), 3);
         host.pauses().begin(&"r".into(), Duration::from_secs(3));
         assert_eq!(
             limiter
-                .wait(TokenRequest {
+                .wait(RateRequest {
                     deadline: Instant::now() + Duration::from_secs(4),
                     ..soon(&host, "r")
                 })
                 .await,
-            Err(Duration::from_secs(3))
+            TokenWait::Paused(Duration::from_secs(3))
         );
         host.pauses().begin(&"r".into(), Duration::from_secs(30));
         assert_eq!(
             limiter.wait(soon(&host, "r")).await,
-            Err(Duration::from_secs(30))
+            TokenWait::Paused(Duration::from_secs(30))
         );
-        assert_eq!(limiter.wait(soon(&host, "another rule")).await, Ok(false));
+        assert_eq!(
+            limiter.wait(soon(&host, "another rule")).await,
+            TokenWait::AtOnce
+        );
         let other = hosts.named("b.example");
         assert_eq!(
             other
                 .limiter(&Limits::default(), Kinds::ALL)
                 .wait(soon(&other, "r"))
                 .await,
-            Ok(false)
+            TokenWait::AtOnce
         );
     }
 
@@ -262,18 +283,21 @@ mod tests {
             let waited = limiter.wait(soon(&host, "another rule")).await;
             (waited, start.elapsed())
         });
-        assert_eq!((tired, other), (Ok(true), (Ok(false), Duration::ZERO)));
+        assert_eq!(
+            (tired, other),
+            (TokenWait::Waited, (TokenWait::AtOnce, Duration::ZERO))
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_gives_up_waiting_takes_no_token() {
         let (host, limiter) = limited(1.0, 1);
-        limiter.wait(soon(&host, "r")).await.unwrap();
+        assert_eq!(limiter.wait(soon(&host, "r")).await, TokenWait::AtOnce);
         let start = Instant::now();
         let gave_up =
             tokio::time::timeout(Duration::from_millis(500), limiter.wait(soon(&host, "r"))).await;
         assert!(gave_up.is_err());
-        limiter.wait(soon(&host, "r")).await.unwrap();
+        assert_eq!(limiter.wait(soon(&host, "r")).await, TokenWait::Waited);
         assert_eq!(start.elapsed().as_millis(), 1000);
     }
 }

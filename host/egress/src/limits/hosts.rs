@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{
     limits::{
-        breaker::{Breaker, Pass, Reachability},
+        breaker::{Breaker, Reachability, Verdict},
         host_limiter::HostLimiter,
         pauses::Pauses,
         shares::Kinds,
@@ -144,8 +144,8 @@ impl HostState {
     /// [`Code::ConnectionRefused`] if it is open.
     pub(crate) fn check(&self, kind: CallKind) -> Result<(), RequestError> {
         match self.breakers.get(kind).lock().look(Instant::now()) {
-            Pass::Wait(wait) => Err(not_contacted(wait)),
-            Pass::Free | Pass::Probe => Ok(()),
+            Verdict::Wait(wait) => Err(not_contacted(wait)),
+            Verdict::Free | Verdict::Probe => Ok(()),
         }
     }
 
@@ -161,11 +161,11 @@ impl HostState {
     ) -> Result<BreakerPermit, RequestError> {
         let now = Instant::now();
         match self.breakers.get(kind).lock().enter(now) {
-            Pass::Wait(wait) => Err(not_contacted(wait)),
-            pass => Ok(BreakerPermit {
+            Verdict::Wait(wait) => Err(not_contacted(wait)),
+            verdict => Ok(BreakerPermit {
                 host: self.clone(),
                 kind,
-                pass,
+                verdict,
                 reachability: Reachability::Unknown,
                 entered: now,
                 patience,
@@ -179,7 +179,7 @@ impl HostState {
 pub(crate) struct BreakerPermit {
     host: Arc<HostState>,
     kind: CallKind,
-    pass: Pass,
+    verdict: Verdict,
     reachability: Reachability,
     entered: Instant,
     patience: Duration,
@@ -203,7 +203,7 @@ impl Drop for BreakerPermit {
 
         let is_open = {
             let mut breaker = self.host.breakers.get(self.kind).lock();
-            breaker.leave(self.pass, self.entered, reachability, now);
+            breaker.leave(self.verdict, self.entered, reachability, now);
             breaker.is_open(now)
         };
         if is_open {

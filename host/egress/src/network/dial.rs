@@ -33,7 +33,7 @@ use crate::{
     observe::metrics::EgressMetrics,
     request_error::{Cause, Code, RequestError},
     rules::{
-        address::{AddressPolicy, Closed},
+        address::{AddressPolicy, ClusterAddresses},
         compiled::CompiledRule,
         config::TlsConfig,
         uri,
@@ -50,7 +50,7 @@ const MAX_ADDRESSES: usize = 32;
 
 /// A function that returns the current addresses of the cluster. It is called for every name
 /// resolution, so it should be fast.
-pub type ClosedSource = Arc<dyn Fn() -> Closed + Send + Sync>;
+pub type ClusterAddressesSource = Arc<dyn Fn() -> ClusterAddresses + Send + Sync>;
 
 /// A connector, which opens the connections of one rule and one kind of calls for the connection
 /// pool of their client.
@@ -62,7 +62,7 @@ pub(crate) struct Connector {
 
 struct Dialer {
     resolver: Arc<dyn Resolver>,
-    closed: ClosedSource,
+    closed: ClusterAddressesSource,
     connections: Arc<Connections>,
     /// `None` for requests of Skydock itself.
     addresses: Option<AddressPolicy>,
@@ -75,7 +75,7 @@ impl Connector {
     pub(crate) fn new(
         rule: &CompiledRule,
         resolver: Arc<dyn Resolver>,
-        closed: ClosedSource,
+        closed: ClusterAddressesSource,
         connections: Arc<Connections>,
         metrics: EgressMetrics,
     ) -> Self {
@@ -120,7 +120,7 @@ impl Connector {
     ) -> Self {
         Self::with(Dialer {
             resolver,
-            closed: Arc::new(Closed::default),
+            closed: Arc::new(ClusterAddresses::default),
             connections: Arc::new(Connections::of_skydock(connections)),
             addresses: None,
             tls: Tls::new(tls, certificate, None, EgressMetrics::default()),

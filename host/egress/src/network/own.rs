@@ -3,7 +3,7 @@
 use std::{io, net::IpAddr};
 
 /// Returns the addresses of all interfaces of this machine, including loopback, for
-/// [`Closed::own`](crate::Closed::own).
+/// [`ClusterAddresses::own`](crate::ClusterAddresses::own).
 ///
 /// # Errors
 /// If the operating system returns an error.

@@ -133,7 +133,7 @@ const CONTROL_PLANE: [u16; 28] = [
 /// Addresses of the cluster, which are denied whatever name resolves to them. Determined again for
 /// each name resolution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClusterAddresses {
     /// Addresses of the Kubernetes API: `KUBERNETES_SERVICE_HOST`, and what the server in the
     /// kubeconfig resolves to. Never opened: all ports of the address, or, if the address is on
     /// this machine, its port on all of the machine's addresses.
@@ -166,7 +166,11 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// [`AddressDenied`] with the reason if the address is not allowed.
-    pub fn check(&self, to: SocketAddr, closed: &Closed) -> Result<SocketAddr, AddressDenied> {
+    pub fn check(
+        &self,
+        to: SocketAddr,
+        closed: &ClusterAddresses,
+    ) -> Result<SocketAddr, AddressDenied> {
         let unmapped = unmapped(to.ip());
         let judged = translated(&self.nat64, unmapped);
         let denied = |reason| {
@@ -236,7 +240,7 @@ pub fn translated(nat64: &[Ipv6Net], address: IpAddr) -> IpAddr {
     embedded.map_or(address, IpAddr::V4)
 }
 
-impl Closed {
+impl ClusterAddresses {
     fn is_own(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.own.contains(&address)
     }

@@ -113,13 +113,13 @@ pub(crate) enum ActionMatch {
 }
 
 impl CompiledRule {
-    pub(crate) fn permits_path(&self, path: &str) -> bool {
-        self.paths.is_empty() || self.paths.iter().any(|prefix| prefix.permits(path))
+    pub(crate) fn allows_path(&self, path: &str) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|prefix| prefix.allows(path))
     }
 
     /// Returns the prefix that some servers would read a path with this meaning as below.
-    pub(crate) fn may_permit_path(&self, meaning: &Meaning) -> Option<&Prefix> {
-        self.paths.iter().find(|prefix| prefix.may_permit(meaning))
+    pub(crate) fn may_allow_path(&self, meaning: &Meaning) -> Option<&Prefix> {
+        self.paths.iter().find(|prefix| prefix.may_allow(meaning))
     }
 
     /// Returns true if the rule allows only certain methods, or actions.
@@ -141,7 +141,7 @@ impl CompiledRule {
     }
 
     /// Decides whether the actions are allowed.
-    pub(crate) fn permits_actions(&self, actions: &Actions) -> ActionMatch {
+    pub(crate) fn allows_actions(&self, actions: &Actions) -> ActionMatch {
         if self.actions.is_empty() {
             ActionMatch::Yes
         } else {

@@ -289,7 +289,7 @@ pub(crate) fn strip_identity(headers: &mut HeaderMap) -> Vec<HeaderName> {
 /// Removes the headers that a plugin must not send beside a credential, and returns their names,
 /// except those of authentication, which the credential replaces.
 pub(crate) fn keep_listed(headers: &mut HeaderMap, listed: &Listed) -> Vec<HeaderName> {
-    let is_kept = |name: &str| listed.permits(name) || READ_BY_CREDENTIALS.contains(&name);
+    let is_kept = |name: &str| listed.allows(name) || READ_BY_CREDENTIALS.contains(&name);
     let mut removed = strip(headers, is_kept);
     removed.retain(|name| !names::authenticates(name.as_str()));
     removed

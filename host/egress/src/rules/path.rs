@@ -68,20 +68,20 @@ impl Prefix {
 
     /// Returns true if the path equals the prefix or is below it. The path must not have an
     /// [`ambiguity`].
-    pub(crate) fn permits(&self, path: &str) -> bool {
+    pub(crate) fn allows(&self, path: &str) -> bool {
         path.strip_prefix(self.text.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Returns true if everything below the other prefix is below this one.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.permits(&other.text) || self.text.is_empty()
+        self.allows(&other.text) || self.text.is_empty()
     }
 
     /// Returns true if some servers would read a path with this meaning as equal to the prefix or
     /// below it. Segments that are scripts can be missing: servers find the rest of the path with
     /// and without them (`/index.php/v1`).
-    pub(crate) fn may_permit(&self, meaning: &Meaning) -> bool {
+    pub(crate) fn may_allow(&self, meaning: &Meaning) -> bool {
         let own = self.meaning.0.as_slice();
 
         // For each number of own segments, whether they may be the beginning of the path.
@@ -342,8 +342,8 @@ mod tests {
 
     use super::*;
 
-    fn permits(prefix: &str, path: &str) -> bool {
-        ambiguity(path).is_none() && Prefix::parse(prefix).expect(prefix).permits(path)
+    fn allows(prefix: &str, path: &str) -> bool {
+        ambiguity(path).is_none() && Prefix::parse(prefix).expect(prefix).allows(path)
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
             ("/v3", "", false),
         ];
         for (prefix, path, expected) in table {
-            assert_eq!(permits(prefix, path), expected, "{prefix} {path}");
+            assert_eq!(allows(prefix, path), expected, "{prefix} {path}");
         }
     }
 
@@ -504,7 +504,7 @@ mod tests {
             ("/v3/x/Allowed%20x", false),
         ];
         for (path, expected) in table {
-            assert_eq!(prefix.may_permit(&Meaning::of(path)), expected, "{path}");
+            assert_eq!(prefix.may_allow(&Meaning::of(path)), expected, "{path}");
         }
 
         for (prefix, path) in [
@@ -517,17 +517,17 @@ mod tests {
             ("/providers/Microsoft", "/providers/Microsoft.Network/x"),
         ] {
             let prefix = Prefix::parse(prefix).unwrap();
-            assert!(!prefix.may_permit(&Meaning::of(path)), "{prefix} {path}");
+            assert!(!prefix.may_allow(&Meaning::of(path)), "{prefix} {path}");
         }
 
         let formatted = Prefix::parse("/v3/servers.json").unwrap();
         for path in ["/v3/servers", "/v3/servers.xml", "/v3/servers.json/x"] {
-            assert!(formatted.may_permit(&Meaning::of(path)), "{path}");
+            assert!(formatted.may_allow(&Meaning::of(path)), "{path}");
         }
 
         let long_s = Prefix::parse("/servers").unwrap();
-        assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));
-        assert!(Prefix::parse("/").unwrap().may_permit(&Meaning::of("/x")));
+        assert!(long_s.may_allow(&Meaning::of("/%C5%BFervers")));
+        assert!(Prefix::parse("/").unwrap().may_allow(&Meaning::of("/x")));
     }
 
     /// Normalizes a path like a lenient server: decoded twice, backslashes as slashes, dots
@@ -575,7 +575,7 @@ mod tests {
         fn an_allowed_path_stays_below_the_prefix_on_any_server(
             path in "/v3/([a-c./\\\\;%]|%2[eEfF5]|%5[cC]|%25|\\.\\.){0,12}"
         ) {
-            if permits("/v3", &path) {
+            if allows("/v3", &path) {
                 let read = lenient(&path);
                 prop_assert!(read == "/v3" || read.starts_with("/v3/"), "{path} reads as {read}");
             }
@@ -589,7 +589,7 @@ mod tests {
             let read = lenient(&path).to_lowercase();
             let below = read == "/v3/a" || read.starts_with("/v3/a/");
             prop_assert!(
-                !below || ambiguity(&path).is_some() || prefix.may_permit(&Meaning::of(&path)),
+                !below || ambiguity(&path).is_some() || prefix.may_allow(&Meaning::of(&path)),
                 "{path} reads as {read}"
             );
         }

@@ -2,7 +2,7 @@
 
 /// Domains of clouds below which customers have names, also further down, beside names of the cloud
 /// itself. Most of these names are public suffixes, which are listed one by one, but not the domains
-/// that they have in common. And domains whose names anybody can choose.
+/// that they have in common.
 const SHARED: &[&str] = &[
     "amazonaws.com",
     "amazonaws.com.cn",
@@ -39,22 +39,22 @@ const SHARED: &[&str] = &[
     "bluemix.net",
     "cloudflare.com",
     "workers.dev",
-    "nip.io",
-    "sslip.io",
     "googleusercontent.com",
     "linodeobjects.com",
-    "localtest.me",
     "r2.cloudflarestorage.com",
-    "traefik.me",
     "vultrobjects.com",
-    "xip.io",
     "your-objectstorage.com",
 ];
+
+/// Domains that are not public suffixes, but below which every name exists, mostly with the address
+/// that is written into it.
+const ANY_ADDRESS: &[&str] = &["localtest.me", "nip.io", "sslip.io", "traefik.me", "xip.io"];
 
 /// Whose names are below a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Below {
-    /// Anybody's: it is a public suffix (<https://publicsuffix.org>), for example `co.uk`.
+    /// Anybody's: it is a public suffix (<https://publicsuffix.org>), for example `co.uk`, or a
+    /// domain such as `nip.io`.
     Anybody,
     /// Those of a cloud, and of its customers.
     Shared,
@@ -71,7 +71,7 @@ pub(crate) fn below(domain: &str) -> Below {
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
 
-    if is_suffix {
+    if is_suffix || ANY_ADDRESS.iter().any(is_within) {
         Below::Anybody
     } else if SHARED.iter().any(is_within) {
         Below::Shared
@@ -90,6 +90,9 @@ mod tests {
             ("co.uk", Below::Anybody),
             ("s3.amazonaws.com", Below::Anybody),
             ("github.io", Below::Anybody),
+            ("nip.io", Below::Anybody),
+            ("10.0.0.1.nip.io", Below::Anybody),
+            ("mynip.io", Below::One),
             ("amazonaws.com", Below::Shared),
             ("azure.com", Below::Shared),
             ("eu-west-1.amazonaws.com", Below::Shared),

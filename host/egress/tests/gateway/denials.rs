@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Request;
-use skydock_egress::{Call, Cause, Closed, Code, PluginPhase, RequestError};
+use skydock_egress::{Call, Cause, ClusterAddresses, Code, PluginPhase, RequestError};
 
 use crate::support::{LONG, Names, Plugin, Server, get, post, request, rule, settings};
 
@@ -39,12 +39,12 @@ fn names() -> Names {
         .with("localhost", &[&["127.0.0.1", "::1"]])
 }
 
-fn closed() -> Closed {
-    Closed {
+fn closed() -> ClusterAddresses {
+    ClusterAddresses {
         api_server: vec!["10.20.0.1:443".parse().unwrap()],
         cluster: vec!["10.96.0.0/12".parse().unwrap()],
         own: vec!["127.0.0.1".parse().unwrap()],
-        ..Closed::default()
+        ..ClusterAddresses::default()
     }
 }
 
@@ -301,7 +301,7 @@ async fn every_resolved_address_is_checked() {
     let plugin = Plugin::with(
         &settings(&plain, silent.port(), None),
         names,
-        Closed::default(),
+        ClusterAddresses::default(),
     );
     for _ in 0..2 {
         let error = plugin.send(get(&silent, "/")).await.unwrap_err();
@@ -321,7 +321,7 @@ async fn only_allowed_addresses_of_a_name_are_tried() {
     let plugin = Plugin::with(
         &settings(&rule(""), server.port(), None),
         names,
-        Closed::default(),
+        ClusterAddresses::default(),
     );
     assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
 }

@@ -15,7 +15,7 @@ use http::Response;
 use http_body_util::{Full, StreamBody};
 use hyper::body::Frame;
 use skydock_cloud::Capability;
-use skydock_egress::{Call, Closed, Code, InstanceRequests};
+use skydock_egress::{Call, ClusterAddresses, Code, InstanceRequests};
 
 use crate::support::{Names, Plugin, Server, get, post, read, settings};
 
@@ -91,7 +91,7 @@ async fn idle_connections_make_room_for_other_hosts() {
     let plugin = Plugin::with(
         &settings(rule, server.port(), None),
         names,
-        Closed::default(),
+        ClusterAddresses::default(),
     );
     for host in hosts {
         let uri = format!("http://{host}:{}/", server.port());

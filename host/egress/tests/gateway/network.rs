@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Response;
 use http_body_util::Full;
-use skydock_egress::{Call, Cause, Closed, Code, Options};
+use skydock_egress::{Call, Cause, ClusterAddresses, Code, Options};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
@@ -27,7 +27,7 @@ async fn a_dns_failure_has_its_own_code() {
     let plugin = Plugin::with(
         &settings(all, server.port(), None),
         names,
-        Closed::default(),
+        ClusterAddresses::default(),
     );
     for (host, code) in [
         ("none", Code::DnsError),

@@ -21,7 +21,7 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{CallKind, Capability};
 use skydock_credentials::Credential;
 use skydock_egress::{
-    Call, Closed, EgressMetrics, Gateway, GatewayDependencies, InstanceRequests, Options,
+    Call, ClusterAddresses, EgressMetrics, Gateway, GatewayDependencies, InstanceRequests, Options,
     PluginPhase, RequestError, Resolver, ResponseBody, Settings,
 };
 use tokio::{
@@ -201,11 +201,11 @@ impl Plugin {
         Self::with(
             settings,
             Names::default().with("api.example.com", &[&["127.0.0.1"]]),
-            Closed::default(),
+            ClusterAddresses::default(),
         )
     }
 
-    pub(crate) fn with(settings: &Settings, names: Names, closed: Closed) -> Self {
+    pub(crate) fn with(settings: &Settings, names: Names, closed: ClusterAddresses) -> Self {
         let mut registry = Registry::default();
         let names = Arc::new(names);
         let dependencies = GatewayDependencies {

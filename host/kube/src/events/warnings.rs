@@ -22,12 +22,18 @@ pub struct LastWarning {
     pub message: String,
 }
 
-/// Kind, namespace (empty for objects without one) and name.
-type Subject = (String, String, String);
+/// Which object a warning is about.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ObjectName {
+    kind: String,
+    /// Empty for objects without one.
+    namespace: String,
+    name: String,
+}
 
 /// The last warnings by object.
 #[derive(Default)]
-pub(super) struct LastWarnings(Mutex<HashMap<Subject, LastWarning>>);
+pub(super) struct LastWarnings(Mutex<HashMap<ObjectName, LastWarning>>);
 
 impl LastWarnings {
     /// Keeps a warning. If there are too many, the oldest one is dropped.
@@ -39,13 +45,17 @@ impl LastWarnings {
             ..
         } = &notice.object;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let subject = (text(kind), text(namespace), text(name));
+        let object = ObjectName {
+            kind: text(kind),
+            namespace: text(namespace),
+            name: text(name),
+        };
 
         let mut all = self.0.lock();
-        if all.len() >= OBJECTS && !all.contains_key(&subject) {
+        if all.len() >= OBJECTS && !all.contains_key(&object) {
             let oldest = all.iter().min_by_key(|(_, warning)| warning.at);
-            if let Some(subject) = oldest.map(|(subject, _)| subject.clone()) {
-                all.remove(&subject);
+            if let Some(oldest) = oldest.map(|(object, _)| object.clone()) {
+                all.remove(&oldest);
             }
         }
         let warning = LastWarning {
@@ -53,12 +63,16 @@ impl LastWarnings {
             reason: notice.reason.clone(),
             message: notice.message.clone(),
         };
-        all.insert(subject, warning);
+        all.insert(object, warning);
     }
 
     pub(super) fn about(&self, kind: &str, namespace: &str, name: &str) -> Option<LastWarning> {
-        let subject = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-        self.0.lock().get(&subject).cloned()
+        let object = ObjectName {
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        self.0.lock().get(&object).cloned()
     }
 }
 

@@ -64,7 +64,7 @@ impl NodeArgs {
         let node = NodeOptions {
             workers: workers.unwrap_or(defaults.node.workers),
             period: self.node_status_update_frequency,
-            kept: SyncedFields {
+            reconciled: SyncedFields {
                 addresses: self.reconcile_node_addresses,
                 labels: self.reconcile_node_labels,
             },
@@ -125,7 +125,7 @@ mod tests {
             "--node-deletion-share=50%",
             "--node-deletion-interval=1h",
         ]);
-        let kept = SyncedFields {
+        let reconciled = SyncedFields {
             addresses: false,
             labels: true,
         };
@@ -134,7 +134,7 @@ mod tests {
             node: NodeOptions {
                 workers: 7,
                 period: Duration::from_secs(60),
-                kept,
+                reconciled,
             },
             lifecycle: LifecycleOptions {
                 period: Duration::from_secs(9),

@@ -310,7 +310,7 @@ fn rules_for_addresses_come_from_flags() {
         "--load-balancer-allowed-cidrs=10.244.9.0/24,10.244.8.1/32",
     ];
     let rules = |flags: &[&str]| ingress_rules(&crate::cli::parse(flags).unwrap().ccm).unwrap();
-    assert_eq!(rules(&["skydock"]), IngressRules::default());
+    assert_eq!(rules(&["skydock"]), AddressRules::default());
 
     let allowing = [&flags[..], &["--load-balancer-allow-node-addresses"]].concat();
     assert!(!rules(&flags).node_addresses && rules(&allowing).node_addresses);

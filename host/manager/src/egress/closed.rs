@@ -10,7 +10,7 @@ use std::{
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use skydock_cloud::Cluster;
-use skydock_egress::{Closed, own_addresses};
+use skydock_egress::{ClusterAddresses, own_addresses};
 
 use super::nodes::NodeAddresses;
 
@@ -48,12 +48,12 @@ impl ClosedAddresses {
     }
 
     /// Returns the addresses that are closed now.
-    pub(super) fn now(&self) -> Closed {
+    pub(super) fn now(&self) -> ClusterAddresses {
         let known = self.nodes.now();
         let mut cluster = self.cluster.clone();
         cluster.extend(known.pods);
 
-        Closed {
+        ClusterAddresses {
             api_server: self.api_server(),
             cluster,
             own: self.own(),

@@ -1,6 +1,6 @@
-//! Rules for the IP addresses in a plugin's answers. kubelets and load balancers have addresses of
-//! their own; an answer with the address of something else would send requests of the API server,
-//! or the traffic of the whole cluster, to that address.
+//! Rules for the IP addresses of nodes and load balancers in answers: which are allowed. kubelets
+//! and load balancers have addresses of their own; an answer with the address of something else
+//! would send requests of the API server, or the traffic of the whole cluster, to that address.
 
 use std::{
     fmt, iter,
@@ -14,7 +14,7 @@ use skydock_egress::is_metadata_address;
 /// Rules for addresses, as far as the operator configures them. What Skydock knows of the cluster
 /// is checked in addition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IngressRules {
+pub struct AddressRules {
     /// Networks of Pod addresses.
     pub pods: Vec<IpNet>,
     /// Networks of Services' cluster IPs.
@@ -196,7 +196,7 @@ impl Taken {
     }
 }
 
-impl IngressRules {
+impl AddressRules {
     /// Checks an address of this node.
     pub(crate) fn node(&self, address: IpAddr, node: &Node, taken: &Taken) -> Result<(), Rejected> {
         if taken.forms(address).any(is_metadata_address) {

@@ -1,4 +1,5 @@
-//! Rules for the addresses and host names of a load balancer (its ingress) in an answer.
+//! Rules for the form of a load balancer's ingress in an answer. Which IP addresses are allowed is
+//! in `addresses.rs`.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,6 @@ use crate::words::{keys::is_subdomain, text::Quoted};
 /// Checks what an address or a name stands for.
 pub(crate) type Judge<'a> = dyn Fn(StandsFor<'_>) -> Result<(), Rejected> + 'a;
 
-/// Checks an address.
 pub(crate) fn address(ip: &str, judge: &Judge<'_>) -> Checked<IpAddr> {
     let what = "ingress address";
     let address = text::ip(what, ip)?;

@@ -205,8 +205,8 @@ impl Generation {
             None => self.create_later_instance().await?,
         };
 
-        let mut lease = slot.lease(instance);
-        let instance = lease.instance();
+        let mut busy = slot.occupy(instance);
+        let instance = busy.instance();
 
         let countdown = Countdown::start(Deadline::of(function, limits));
         let answer = countdown
@@ -221,9 +221,9 @@ impl Generation {
             error => error,
         });
 
-        // After a trap or a timeout, the instance may be in any state: the lease drops it.
+        // After a trap or a timeout, the instance may be in any state: `busy` drops it.
         if answer.is_ok() {
-            lease.give_back();
+            busy.give_back();
         }
 
         answer.flatten()

@@ -212,8 +212,8 @@ impl<'a> Slot<'a> {
     }
 
     /// Puts an instance into the slot for one call.
-    pub(crate) fn lease(self, instance: Instance) -> Lease<'a> {
-        Lease {
+    pub(crate) fn occupy(self, instance: Instance) -> BusyInstance<'a> {
+        BusyInstance {
             slot: self,
             instance,
         }
@@ -226,14 +226,14 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// An instance during one call. Unless it is given back, it is dropped with the lease: after a
+/// An instance during one call. Unless it is given back, it is dropped with this: after a
 /// trap, after a timeout, or if the caller was canceled, its store must not be used again.
-pub(crate) struct Lease<'a> {
+pub(crate) struct BusyInstance<'a> {
     slot: Slot<'a>,
     instance: Instance,
 }
 
-impl Lease<'_> {
+impl BusyInstance<'_> {
     pub(crate) fn instance(&mut self) -> &mut Instance {
         &mut self.instance
     }

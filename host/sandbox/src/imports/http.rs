@@ -26,6 +26,7 @@ pub(super) struct Egress {
     /// Without a gateway, no request is allowed.
     gateway: Option<Arc<Gateway>>,
     instance: InstanceRequests,
+    /// Set by `State::http` before each request, like the deadline.
     pub(super) phase: InstancePhase,
     /// Deadline of the current call.
     pub(super) deadline: Option<Instant>,

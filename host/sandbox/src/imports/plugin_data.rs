@@ -12,7 +12,7 @@ use super::{
     handles::HandleAccounts,
 };
 use crate::{
-    answers::{IngressRules, overlap::Overlap},
+    answers::{AddressRules, overlap::Overlap},
     grants::{gateway_provider::GatewayProvider, permissions::Permissions},
     load::source::PluginSource,
     metrics::PluginMetrics,
@@ -24,7 +24,7 @@ pub(crate) struct PluginData {
     /// The operator's name for the plugin.
     pub(crate) plugin: String,
     pub(crate) limits: Limits,
-    pub(crate) ingress: IngressRules,
+    pub(crate) ingress: AddressRules,
     /// The operator's setting for the calls that may run at the same time.
     pub(crate) overlap: Option<Overlap>,
     pub(crate) permissions: Arc<Permissions>,

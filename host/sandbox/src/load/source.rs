@@ -15,7 +15,7 @@ use skydock_cloud::Pairs;
 use skydock_secrets::in_configuration;
 
 use crate::{
-    answers::{IngressRules, overlap::Overlap},
+    answers::{AddressRules, overlap::Overlap},
     grants::{gateway_provider::GatewayProvider, permissions::Permissions},
     load::{error::LoadProblem, redact::Redactor},
     words::text::{Cause, Quoted},
@@ -42,7 +42,7 @@ pub struct PluginSource {
     /// `--cluster-cidr`, one for each IP family.
     pub cluster_cidrs: Vec<String>,
     /// Rules for the addresses of its load balancers.
-    pub ingress: IngressRules,
+    pub ingress: AddressRules,
     /// The operator's options for the plugin.
     pub options: Pairs,
     /// SHA-256 that the component must have. By default any.

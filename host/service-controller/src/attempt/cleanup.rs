@@ -64,13 +64,13 @@ impl Attempt<'_> {
         }
         self.clear_status(io).await?;
 
-        io.forget();
+        io.drop_known();
         Ok(vec![Requeue::Reset])
     }
 
     /// Deletes the load balancer of a Service that does not exist. A successor of the Service is
     /// next; its attempt decides on the back-off.
-    pub(crate) async fn forget(&self, io: &mut dyn Io, recreated: bool) -> AttemptResult {
+    pub(crate) async fn delete_orphan(&self, io: &mut dyn Io, recreated: bool) -> AttemptResult {
         match self.delete(io, true).await {
             Ok(()) => io.publish(Event::Deleted),
             Err(CloudError::ImplementedElsewhere) => {
@@ -87,7 +87,7 @@ impl Attempt<'_> {
             Err(error) => return Err(Failure::Gone(error)),
         }
 
-        io.forget();
+        io.drop_known();
         Ok(Vec::new())
     }
 
@@ -108,7 +108,7 @@ impl Attempt<'_> {
         let action = self.ending(present.as_ref()).at_hand_over();
         self.update_finalizer(io, action).await?;
 
-        io.forget();
+        io.drop_known();
         Ok(vec![Requeue::Reset])
     }
 

@@ -56,7 +56,7 @@ pub(crate) trait Io: Send {
     async fn write(&mut self, write: Write) -> Result<(), ApiError>;
 
     /// Removes the Service from memory.
-    fn forget(&mut self);
+    fn drop_known(&mut self);
 
     /// Remembers the Service under a different key, so that its successor can use its key.
     fn set_aside(&mut self);
@@ -201,7 +201,7 @@ impl Io for ControllerIo<'_> {
         self.controller.write(self.entry, &write).await
     }
 
-    fn forget(&mut self) {
+    fn drop_known(&mut self) {
         self.controller.known.remove(&self.key);
         // Nothing else removes what the queue remembers about its updates.
         let update = NodeWork::Update(self.key.clone());

@@ -163,7 +163,7 @@ pub(crate) enum Call {
     },
     WriteStatus(LoadBalancerStatus),
     ClearStatus,
-    Forget,
+    DropKnown,
     SetAside,
     /// The attempt has ended.
     Done(Vec<Requeue>),
@@ -273,8 +273,8 @@ impl Io for Script<'_> {
         answer
     }
 
-    fn forget(&mut self) {
-        self.call(Call::Forget);
+    fn drop_known(&mut self) {
+        self.call(Call::DropKnown);
     }
 
     fn set_aside(&mut self) {

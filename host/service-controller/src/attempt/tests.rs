@@ -92,7 +92,7 @@ const NAMES: &[&str] = &[
     "WriteStatus",
     "ClearStatus",
     "RemoveFinalizer",
-    "Forget",
+    "DropKnown",
     "SetAside",
 ];
 
@@ -263,8 +263,8 @@ fn merged(mut into: Value, from: &Value) -> Value {
 const GOALS: [Goal; 5] = [
     Goal::Ensure,
     Goal::CleanUp,
-    Goal::Forget { recreated: false },
-    Goal::Forget { recreated: true },
+    Goal::DeleteOrphan { recreated: false },
+    Goal::DeleteOrphan { recreated: true },
     Goal::UpdateNodes,
 ];
 
@@ -286,21 +286,22 @@ fn the_cloud_creates_nothing_without_the_finalizer() {
 fn no_service_is_released_before_the_cloud_has_deleted() {
     let paths = paths(&[
         Goal::CleanUp,
-        Goal::Forget { recreated: false },
-        Goal::Forget { recreated: true },
+        Goal::DeleteOrphan { recreated: false },
+        Goal::DeleteOrphan { recreated: true },
     ]);
     assert!(
         paths
             .iter()
-            .any(|(_, path)| path.done("RemoveFinalizer") && path.done("Forget"))
+            .any(|(_, path)| path.done("RemoveFinalizer") && path.done("DropKnown"))
     );
     assert!(
         paths
             .iter()
-            .any(|(_, path)| path.done("ClearStatus") && path.done("Forget"))
+            .any(|(_, path)| path.done("ClearStatus") && path.done("DropKnown"))
     );
     for (case, path) in paths {
-        let released = path.has("RemoveFinalizer") || path.has("ClearStatus") || path.has("Forget");
+        let released =
+            path.has("RemoveFinalizer") || path.has("ClearStatus") || path.has("DropKnown");
         assert_eq!(
             released,
             path.done("Delete") || path.elsewhere,
@@ -317,7 +318,7 @@ fn a_service_of_another_implementation_keeps_nothing_but_its_status() {
         let metadata = &case.change["metadata"];
         let may_be_ours = metadata["finalizers"].is_null() || !metadata["annotations"].is_null();
         assert!(
-            !handed_over || (path.has("Forget") && !path.has("ClearStatus")),
+            !handed_over || (path.has("DropKnown") && !path.has("ClearStatus")),
             "{case:?} {path:?}"
         );
         assert!(
@@ -334,7 +335,7 @@ fn each_failed_attempt_is_retried_or_checked_later() {
     let paths = paths(&GOALS);
     for &call in NAMES {
         for good in [true, false] {
-            let never_fails = ["SelectNodes", "Forget", "SetAside"].contains(&call);
+            let never_fails = ["SelectNodes", "DropKnown", "SetAside"].contains(&call);
             let walked = paths
                 .iter()
                 .any(|(_, path)| path.calls.contains(&(call, good)));
@@ -348,7 +349,7 @@ fn each_failed_attempt_is_retried_or_checked_later() {
             "{case:?} {path:?}"
         );
         assert!(
-            !path.has("SetAside") || case.goal == (Goal::Forget { recreated: true }),
+            !path.has("SetAside") || case.goal == (Goal::DeleteOrphan { recreated: true }),
             "{case:?} {path:?}"
         );
     }

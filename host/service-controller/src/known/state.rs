@@ -60,7 +60,6 @@ pub(crate) enum LoadBalancerPhase {
 pub(crate) enum SentNodes {
     /// It is not known: only an earlier process may have sent nodes.
     Unknown,
-    /// These nodes.
     Nodes(Fingerprint),
     /// It is not known, because the call that sent other nodes failed.
     Failed,
@@ -107,7 +106,6 @@ pub(crate) enum Health {
 /// What to do about nodes that differ from those that were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Nothing.
     Nothing,
     /// Update the existing load balancer, even if the Service could not be ensured.
     Update,
@@ -221,9 +219,9 @@ impl State {
         }
     }
 
-    /// Returns true if the Service has, or is to have, a load balancer of Skydock.
-    pub(crate) fn kept(&self) -> bool {
-        self.phase != LoadBalancerPhase::LeftToOthers
+    /// Returns true if the provider has left the Service to another implementation.
+    pub(crate) fn is_left_to_others(&self) -> bool {
+        self.phase == LoadBalancerPhase::LeftToOthers
     }
 
     /// Returns how the load balancer is; `None` if it is left to another implementation.

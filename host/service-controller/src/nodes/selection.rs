@@ -21,8 +21,7 @@ pub(crate) struct SelectedNodes {
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// Selects nodes. A selection is made once for each state of the cache, and shared by all Services
-/// with the same selector.
+/// Selects nodes, once for each state of the cache and for all Services with the same selector.
 ///
 /// Changes are counted twice, because most changes of nodes do not affect which nodes are selected:
 /// `membership_changes` determines the selected nodes, while `view_changes` is only needed to send
@@ -34,10 +33,19 @@ pub(crate) struct Selection {
     membership_changes: AtomicU64,
     /// Counts all changes of nodes.
     view_changes: AtomicU64,
-    choices: Mutex<Option<Arc<Selections>>>,
-    /// Locked while a selection is made, so that it is made only once if several tasks need it.
+    selections: Mutex<Option<Arc<Selections>>>,
+    /// Locked while nodes are selected, so that this is done only once if several tasks need it.
     /// Waiting for it does not block a thread.
-    making: tokio::sync::Mutex<()>,
+    selecting: tokio::sync::Mutex<()>,
+}
+
+/// What is needed of the selected nodes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needed {
+    /// Only which nodes they are.
+    Fingerprint,
+    /// Also their current data.
+    Data,
 }
 
 /// Selections for one state of the cache.
@@ -59,7 +67,7 @@ impl Selections {
         self.selected
             .iter()
             .find(|(known, _)| known == selector)
-            .map(|(_, choice)| choice)
+            .map(|(_, selected)| selected)
     }
 }
 
@@ -73,41 +81,41 @@ impl Selection {
             rules,
             membership_changes,
             view_changes,
-            choices: Mutex::default(),
-            making: tokio::sync::Mutex::default(),
+            selections: Mutex::default(),
+            selecting: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Must be called after each change of a node; `chosen` says whether the change may affect
-    /// which nodes are selected.
-    pub(crate) fn changed(&self, chosen: bool) {
+    /// Must be called after each change of a node; `membership` says whether the change may
+    /// affect which nodes are selected.
+    pub(crate) fn changed(&self, membership: bool) {
         self.view_changes.fetch_add(1, Ordering::SeqCst);
-        if chosen {
+        if membership {
             self.membership_changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     /// Returns the fingerprint of the current nodes for the load balancer of this Service.
     pub(crate) async fn fingerprint(&self, service: &Entry<ServiceKind>) -> Fingerprint {
-        self.choose(&service.view.node_selector, false)
+        self.select(&service.view.node_selector, Needed::Fingerprint)
             .await
             .fingerprint
     }
 
     /// Returns the current nodes for the load balancer of this Service.
     pub(crate) async fn of(&self, service: &Entry<ServiceKind>) -> SelectedNodes {
-        self.choose(&service.view.node_selector, true).await
+        self.select(&service.view.node_selector, Needed::Data).await
     }
 
-    async fn choose(&self, selector: &Selector, as_now: bool) -> SelectedNodes {
-        if let Some(choice) = self.made(selector, as_now) {
-            return choice;
+    async fn select(&self, selector: &Selector, needed: Needed) -> SelectedNodes {
+        if let Some(selected) = self.existing(selector, needed) {
+            return selected;
         }
 
-        let _making = self.making.lock().await;
-        // Another task may have made it while this one waited for the lock.
-        if let Some(choice) = self.made(selector, as_now) {
-            return choice;
+        let _selecting = self.selecting.lock().await;
+        // Another task may have selected them while this one waited for the lock.
+        if let Some(selected) = self.existing(selector, needed) {
+            return selected;
         }
 
         // Read before the list, which may then be newer than these counts, but never older. So
@@ -116,8 +124,8 @@ impl Selection {
         let membership_changes = self.membership_changes.load(Ordering::SeqCst);
         let view_changes = self.view_changes.load(Ordering::SeqCst);
 
-        let mut choices = match self.known() {
-            // Other Services have made selections of the same nodes.
+        let mut selections = match self.known() {
+            // There are selections of the same nodes, for other Services.
             Some(known)
                 if known.membership_changes == membership_changes
                     && known.view_changes == view_changes =>
@@ -132,38 +140,40 @@ impl Selection {
             },
         };
 
-        let choice = choices.get(selector).cloned().unwrap_or_else(|| {
-            let all = choices.eligible.nodes.iter();
+        let selected = selections.get(selector).cloned().unwrap_or_else(|| {
+            let all = selections.eligible.nodes.iter();
             let nodes: NodeSet = all
                 .filter(|node| selector.matches(&node.labels))
                 .cloned()
                 .collect();
 
-            let choice = SelectedNodes {
+            let selected = SelectedNodes {
                 fingerprint: Fingerprint::new(&nodes),
                 nodes,
             };
-            choices.selected.push((selector.clone(), choice.clone()));
-            choice
+            selections
+                .selected
+                .push((selector.clone(), selected.clone()));
+            selected
         });
 
-        *self.choices.lock() = Some(Arc::new(choices));
-        choice
+        *self.selections.lock() = Some(Arc::new(selections));
+        selected
     }
 
     /// Returns an existing selection that is still valid.
-    fn made(&self, selector: &Selector, as_now: bool) -> Option<SelectedNodes> {
+    fn existing(&self, selector: &Selector, needed: Needed) -> Option<SelectedNodes> {
         let membership_changes = self.membership_changes.load(Ordering::SeqCst);
         let view_changes = self.view_changes.load(Ordering::SeqCst);
         let known = self.known().filter(|known| {
             known.membership_changes == membership_changes
-                && (!as_now || known.view_changes == view_changes)
+                && (needed == Needed::Fingerprint || known.view_changes == view_changes)
         })?;
         known.get(selector).cloned()
     }
 
     fn known(&self) -> Option<Arc<Selections>> {
-        self.choices.lock().clone()
+        self.selections.lock().clone()
     }
 
     fn eligible(&self) -> SelectedNodes {
@@ -188,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn choosing(name: &str, selector: Option<&str>) -> Entry<ServiceKind> {
+    fn service_with(name: &str, selector: Option<&str>) -> Entry<ServiceKind> {
         let annotations = selector.map(|selector| json!({ANNOTATION_NODE_SELECTOR: selector}));
         let change = json!({"metadata": {"annotations": annotations}});
         Entry::new(with(
@@ -213,46 +223,49 @@ mod tests {
             (Some("pool!=edge"), 1),
             (Some("pool=x"), 0),
         ] {
-            let one = selection.of(&choosing("one", selector)).await;
-            let other = selection.of(&choosing("other", selector)).await;
+            let one = selection.of(&service_with("one", selector)).await;
+            let other = selection.of(&service_with("other", selector)).await;
             assert_eq!(one.nodes.len(), names, "{selector:?}");
             assert!(
                 Arc::ptr_eq(&one.nodes, &other.nodes) && one.fingerprint == other.fingerprint,
                 "{selector:?}"
             );
             assert_eq!(
-                selection.fingerprint(&choosing("one", selector)).await,
+                selection.fingerprint(&service_with("one", selector)).await,
                 one.fingerprint,
                 "{selector:?}"
             );
             assert!(!seen.contains(&one.fingerprint), "{selector:?}");
             seen.push(one.fingerprint);
         }
-        let edge = selection.of(&choosing("one", Some("pool=edge"))).await;
-        selection.of(&choosing("one", Some("pool=y"))).await;
-        let still = selection.of(&choosing("one", Some("pool=edge"))).await;
+        let edge = selection.of(&service_with("one", Some("pool=edge"))).await;
+        selection.of(&service_with("one", Some("pool=y"))).await;
+        let still = selection.of(&service_with("one", Some("pool=edge"))).await;
         assert!(
             Arc::ptr_eq(&edge.nodes, &still.nodes),
-            "another choice takes away none"
+            "another selection takes away none"
         );
         nodes.delete("a");
         selection.changed(true);
         assert_eq!(
             selection
-                .of(&choosing("one", Some("pool=edge")))
+                .of(&service_with("one", Some("pool=edge")))
                 .await
                 .nodes
                 .len(),
             0
         );
-        assert_eq!(selection.of(&choosing("one", None)).await.nodes.len(), 1);
+        assert_eq!(
+            selection.of(&service_with("one", None)).await.nodes.len(),
+            1
+        );
     }
 
     #[tokio::test]
     async fn node_sets_are_recomputed_only_for_relevant_changes() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
-        let service = choosing("web", None);
+        let service = service_with("web", None);
         nodes.apply(node("a"));
         selection.changed(true);
         let first = selection.of(&service).await;
@@ -294,7 +307,7 @@ mod tests {
     async fn nodes_that_are_not_counted_yet_have_another_fingerprint() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
-        let service = choosing("web", None);
+        let service = service_with("web", None);
         nodes.apply(node("a"));
         selection.changed(true);
         let first = selection.of(&service).await;
@@ -319,7 +332,7 @@ mod tests {
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
         nodes.apply(node("a"));
         selection.changed(true);
-        selection.of(&choosing("all", None)).await;
+        selection.of(&service_with("all", None)).await;
         // No selector used this label when it was added.
         nodes.apply(with(
             &node("a"),
@@ -329,7 +342,7 @@ mod tests {
         selection.changed(false);
         assert_eq!(
             selection
-                .of(&choosing("edge", Some("pool=edge")))
+                .of(&service_with("edge", Some("pool=edge")))
                 .await
                 .nodes
                 .len(),

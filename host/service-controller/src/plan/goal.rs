@@ -26,7 +26,7 @@ pub(crate) enum Goal {
     CleanUp,
     /// The load balancer of a Service that has disappeared is deleted: someone else has removed its
     /// finalizer, or it was recreated with the same name.
-    Forget {
+    DeleteOrphan {
         /// It was recreated; the new Service waits for this.
         recreated: bool,
     },
@@ -65,7 +65,7 @@ pub(crate) fn goal(present: &Service, classes: &Classes, was_processed: bool) ->
 /// its name.
 pub(crate) fn goal_if_gone(before: &Service, present: Option<&Service>) -> Option<Goal> {
     let same = present.is_some_and(|present| present.metadata.uid == before.metadata.uid);
-    (!same).then_some(Goal::Forget {
+    (!same).then_some(Goal::DeleteOrphan {
         recreated: present.is_some(),
     })
 }

@@ -28,8 +28,8 @@ pub(crate) fn appeared(service: &Service, classes: &Classes) -> Option<Priority>
 pub(crate) struct Facts<'a> {
     /// Returns true for an annotation, or its removal, that Skydock wrote for the provider.
     pub(crate) written_by_skydock: &'a dyn Fn(&str, Option<&str>) -> bool,
-    /// This process keeps a load balancer for it.
-    pub(crate) kept: bool,
+    /// This process has worked on it, or found its load balancer, and does not leave it to others.
+    pub(crate) is_ours: bool,
     /// The provider has left it to another implementation.
     pub(crate) left_to_others: bool,
     /// The status that this process has written last.
@@ -60,7 +60,7 @@ pub(crate) fn schedule(
 
     if matters(&old.object, &new.object, classes, facts) {
         Some(Schedule::Now)
-    } else if !facts.kept {
+    } else if !facts.is_ours {
         None
     } else if needs_restore(&old.object, &new.object, classes) {
         Some(Schedule::Restore)
@@ -71,12 +71,12 @@ pub(crate) fn schedule(
     }
 }
 
-/// Returns true if a changed Service is processed immediately. A load balancer that is kept is
-/// deleted with its Service, whatever the object says.
+/// Returns true if a changed Service is processed immediately. A load balancer of this
+/// process is deleted with its Service, whatever the object says.
 pub(super) fn matters(old: &Service, new: &Service, classes: &Classes, facts: &Facts<'_>) -> bool {
     needs_update(old, new, classes, facts.written_by_skydock)
         || (needs_cleanup(new, classes) && (deleting(new) || !facts.left_to_others))
-        || (deleting(new) && !deleting(old) && facts.kept)
+        || (deleting(new) && !deleting(old) && facts.is_ours)
 }
 
 /// Returns true if a change of a Service affects its load balancer. `written_by_skydock` is that

@@ -16,7 +16,7 @@ use super::{
 fn unknown() -> Facts<'static> {
     Facts {
         written_by_skydock: &|_, _| false,
-        kept: false,
+        is_ours: false,
         left_to_others: false,
         written_status: None,
     }
@@ -128,8 +128,11 @@ fn a_service_that_is_gone_is_forgotten_before_its_successor() {
     let recreated = lb(&json!({"metadata": {"uid": "uid-new"}}));
     let changed = lb(&json!({"metadata": {"resourceVersion": "2"}}));
     for (present, goal) in [
-        (None, Some(Goal::Forget { recreated: false })),
-        (Some(&recreated), Some(Goal::Forget { recreated: true })),
+        (None, Some(Goal::DeleteOrphan { recreated: false })),
+        (
+            Some(&recreated),
+            Some(Goal::DeleteOrphan { recreated: true }),
+        ),
         (Some(&changed), None),
     ] {
         assert_eq!(goal_if_gone(&before, present), goal, "{present:?}");
@@ -552,8 +555,8 @@ fn a_change_decides_how_soon_a_service_is_processed() {
             ..Ingress::default()
         }],
     });
-    // The new version, and when it is processed if no load balancer is kept, and if one is.
-    for (what, new, unkept, kept) in [
+    // The new version, and when it is processed if it is not ours, and if it is.
+    for (what, new, foreign, ours) in [
         ("another label", with(&served, &label), None, None),
         (
             "a change",
@@ -588,15 +591,18 @@ fn a_change_decides_how_soon_a_service_is_processed() {
         ),
     ] {
         let (old, new) = (Entry::new(served.clone()), Entry::new(new));
-        for (kept, expected) in [(false, unkept), (true, kept)] {
-            let facts = Facts { kept, ..unknown() };
+        for (is_ours, expected) in [(false, foreign), (true, ours)] {
+            let facts = Facts {
+                is_ours,
+                ..unknown()
+            };
             let found = schedule(&old, &new, &classes, &facts);
-            assert_eq!(found, expected, "{what}, kept: {kept}");
+            assert_eq!(found, expected, "{what}, ours: {is_ours}");
         }
     }
 
     let facts = Facts {
-        kept: true,
+        is_ours: true,
         written_status: written,
         ..unknown()
     };

@@ -171,11 +171,12 @@ impl Cloud<'_> {
         }
 
         let lasting = |error| self.lasting(service, error);
-        let (network, groups) = nlb::delete::delete(self, service).map_err(lasting)?;
-        let classic = classic::delete(self, service, groups.as_ref()).map_err(lasting)?;
+        let network = nlb::delete::delete(self, service).map_err(lasting)?;
+        let groups = network.cluster_groups.as_ref();
+        let classic = classic::delete(self, service, groups).map_err(lasting)?;
 
         let first_search = first_search(service);
-        if network || classic || self.store.get(&first_search).is_some() {
+        if network.existed || classic || self.store.get(&first_search).is_some() {
             self.store.remove(&first_search);
             self.end_wait(service);
             return Ok(());

@@ -345,6 +345,13 @@ fn regional_provider_ids_are_a_plugin_option() {
         .is_err()
     );
 
+    let missing = Config::parse("", &options("regional-provider-ids", "true")).unwrap_err();
+    assert_eq!(
+        missing.in_file("f"),
+        "f: `auth-url` is missing in section `Global`: set it to the URL of Keystone; \
+         f: option `regional-provider-ids` needs `region` in section `Global`"
+    );
+
     let message = Config::parse(text, &options("regional-provider-id", "true"))
         .unwrap_err()
         .in_file("f");

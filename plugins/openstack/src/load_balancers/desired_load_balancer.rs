@@ -117,13 +117,25 @@ pub struct ListenerSettings {
     pub x_forwarded_for: bool,
     /// The TLS container, or empty.
     pub tls_container_ref: String,
-    /// Timeouts in milliseconds: client data, member connect, member data, TCP inspect. `None` if
-    /// timeouts are not supported.
-    pub timeouts: Option<[i64; 4]>,
+    /// The timeouts, or `None` if listeners do not support them.
+    pub timeouts: Option<ListenerTimeouts>,
     /// The allowed client ranges, or `None` if listeners do not support them.
     pub allowed_cidrs: Option<Vec<String>>,
     /// The allowed client ranges, if security groups enforce them (OVN).
     pub source_ranges: Vec<String>,
+}
+
+/// The timeouts of a listener, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenerTimeouts {
+    /// For data of the client.
+    pub client_data: i64,
+    /// For the connection to a member.
+    pub member_connect: i64,
+    /// For data of a member.
+    pub member_data: i64,
+    /// For the first packets, if the listener inspects them.
+    pub tcp_inspect: i64,
 }
 
 /// A port of the Service.
@@ -294,13 +306,11 @@ impl DesiredLoadBalancer {
                 &config.load_balancer.tls_container_ref,
             )
             .to_owned(),
-            timeouts: self.features.timeouts.then(|| {
-                [
-                    timeout(annotation::TIMEOUT_CLIENT_DATA, 50_000),
-                    timeout(annotation::TIMEOUT_MEMBER_CONNECT, 5000),
-                    timeout(annotation::TIMEOUT_MEMBER_DATA, 50_000),
-                    timeout(annotation::TIMEOUT_TCP_INSPECT, 0),
-                ]
+            timeouts: self.features.timeouts.then(|| ListenerTimeouts {
+                client_data: timeout(annotation::TIMEOUT_CLIENT_DATA, 50_000),
+                member_connect: timeout(annotation::TIMEOUT_MEMBER_CONNECT, 5000),
+                member_data: timeout(annotation::TIMEOUT_MEMBER_DATA, 50_000),
+                tcp_inspect: timeout(annotation::TIMEOUT_TCP_INSPECT, 0),
             }),
             allowed_cidrs: self.features.allowed_cidrs.then(|| ranges.clone()),
             source_ranges: ranges,

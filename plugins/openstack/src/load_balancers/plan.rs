@@ -10,7 +10,7 @@ use skydock_sdk::http::Method;
 
 use crate::{
     load_balancers::{
-        desired_load_balancer::{DesiredLoadBalancer, DesiredPort},
+        desired_load_balancer::{DesiredLoadBalancer, DesiredPort, ListenerTimeouts},
         members::{DesiredMember, MemberNode, members},
         names,
         observed_load_balancer::{ObservedLoadBalancer, Ownership},
@@ -24,6 +24,15 @@ pub(crate) mod not_found;
 pub mod step;
 pub(crate) mod stored_plan;
 
+/// The changes of a load balancer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// All steps, in their order.
+    pub steps: Vec<Step>,
+    /// Why they are not all that the Service needs, in one sentence.
+    pub shortfall: Option<String>,
+}
+
 /// What the steps for the ports of a Service depend on.
 #[derive(Clone, Copy)]
 struct Basis<'a> {
@@ -32,8 +41,8 @@ struct Basis<'a> {
     observed: &'a ObservedLoadBalancer,
 }
 
-/// Returns all steps, and one sentence if another Service uses a port of this one. Steps for parts of
-/// resources that do not exist yet refer to them with `CREATED_ID`.
+/// Returns all changes; they fall short if another Service uses a port of this one. Steps for parts
+/// of resources that do not exist yet refer to them with `CREATED_ID`.
 #[must_use]
 pub fn plan(
     desired: &DesiredLoadBalancer,
@@ -41,7 +50,7 @@ pub fn plan(
     observed: &ObservedLoadBalancer,
     ownership: &Ownership,
     cluster: &str,
-) -> (Vec<Step>, Option<String>) {
+) -> Plan {
     let (observed, mut steps) = renamed(observed, ownership, cluster);
     let observed = &observed;
     let basis = Basis {
@@ -87,7 +96,10 @@ pub fn plan(
         }
     }
 
-    (steps, taken)
+    Plan {
+        steps,
+        shortfall: taken,
+    }
 }
 
 /// Returns the steps that create the listener of a port with its pool, or change the existing one.
@@ -116,7 +128,7 @@ fn plan_port(basis: Basis<'_>, port: &DesiredPort, listener: Option<&Listener>) 
 }
 
 /// Returns the steps that set the members of the existing pools to these nodes, without other
-/// changes, and one sentence if the load balancer has no listener of this Service.
+/// changes; they fall short if the load balancer has no listener of this Service.
 #[must_use]
 pub fn plan_members(
     desired: &DesiredLoadBalancer,
@@ -124,7 +136,7 @@ pub fn plan_members(
     observed: &ObservedLoadBalancer,
     ownership: &Ownership,
     cluster: &str,
-) -> (Vec<Step>, Option<String>) {
+) -> Plan {
     // Members do not wait until everything is renamed.
     let (observed, _) = renamed(observed, ownership, cluster);
     let basis = Basis {
@@ -155,7 +167,10 @@ pub fn plan_members(
         }
     }
 
-    (steps, missing)
+    Plan {
+        steps,
+        shortfall: missing,
+    }
 }
 
 /// Returns the steps that delete the parts of this Service from a load balancer that is kept.
@@ -342,30 +357,34 @@ fn changed_headers(listener: &Listener, forwards: bool) -> Option<BTreeMap<Strin
 }
 
 /// Returns the timeouts of a listener that differ from the wanted ones.
-fn changed_timeouts(listener: &Listener, wanted: Option<[i64; 4]>) -> Vec<(&'static str, i64)> {
-    let Some([client_data, member_connect, member_data, tcp_inspect]) = wanted else {
+fn changed_timeouts(
+    listener: &Listener,
+    wanted: Option<ListenerTimeouts>,
+) -> Vec<(&'static str, i64)> {
+    let Some(wanted) = wanted else {
         return Vec::new();
     };
+
     [
         (
             "timeout_client_data",
             listener.timeout_client_data,
-            client_data,
+            wanted.client_data,
         ),
         (
             "timeout_member_connect",
             listener.timeout_member_connect,
-            member_connect,
+            wanted.member_connect,
         ),
         (
             "timeout_member_data",
             listener.timeout_member_data,
-            member_data,
+            wanted.member_data,
         ),
         (
             "timeout_tcp_inspect",
             listener.timeout_tcp_inspect,
-            tcp_inspect,
+            wanted.tcp_inspect,
         ),
     ]
     .into_iter()

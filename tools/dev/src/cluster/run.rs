@@ -14,7 +14,7 @@ use skydock::{
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{Access, DevPlane, NodeSpec, Options};
 use skydock_kube::clients::{self, ClusterAccess};
-use skydock_sandbox::{IngressRules, Permissions};
+use skydock_sandbox::{AddressRules, Permissions};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -131,10 +131,10 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         accepted_in: None,
         file,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
-        ingress: IngressRules {
+        ingress: AddressRules {
             pods: CLUSTER_CIDR.parse().into_iter().collect(),
             node_addresses: args.load_balancer_allow_node_addresses,
-            ..IngressRules::default()
+            ..AddressRules::default()
         },
         cluster: ClusterAccess {
             kubeconfig: Some(args.write_kubeconfig.clone()),

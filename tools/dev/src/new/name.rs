@@ -80,7 +80,7 @@ pub(crate) enum NameError {
         "expected at most {MAX_LENGTH} characters a-z, 0-9 and -, with a letter first and no - at the end, for example my-cloud"
     )]
     Form,
-    /// It has a meaning for the compiler.
+    /// It is a word of Rust, or the name of a package that every provider uses.
     #[error("this name is reserved; choose another, for example {0}-cloud")]
     Reserved(String),
 }

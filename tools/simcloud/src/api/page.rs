@@ -89,6 +89,19 @@ impl Wanted {
         })
     }
 
+    /// Cuts a page out of those objects that are in the list. `described` returns the name and the
+    /// labels of an object.
+    pub(crate) fn select<'a, T: 'a>(
+        &self,
+        objects: impl Iterator<Item = (u64, &'a T)>,
+        described: impl Fn(&T) -> (&str, &Labels),
+    ) -> Page<(u64, &'a T)> {
+        self.page(objects.filter(|&(_, object)| {
+            let (name, labels) = described(object);
+            self.admits(name, labels)
+        }))
+    }
+
     /// Returns whether an object is in the list.
     pub(crate) fn admits(&self, name: &str, labels: &Labels) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)

@@ -61,51 +61,37 @@ impl Cloud {
 
         match kind {
             Kind::Servers => {
-                let all = self
-                    .servers
-                    .all(at)
-                    .filter(|(_, it)| wanted.admits(&it.name, &it.labels));
                 let page = wanted
-                    .page(all)
+                    .select(self.servers.all(at), |it| (it.name.as_str(), &it.labels))
                     .map(|(number, it)| it.view(number, &self.options.region));
                 Reply::tagged(200, &page, tag)
             }
             Kind::LoadBalancers => {
-                let all = self
-                    .load_balancers
-                    .all(at)
-                    .filter(|(_, it)| wanted.admits(it.name(), it.labels()));
                 let page = wanted
-                    .page(all)
+                    .select(self.load_balancers.all(at), |it| (it.name(), it.labels()))
                     .map(|(number, it)| self.load_balancer_view(at, number, it));
                 Reply::tagged(200, &page, tag)
             }
             Kind::Routes => {
-                let all = self
-                    .routes
-                    .all(at)
-                    .filter(|(_, it)| wanted.admits(&it.name, &it.labels));
                 let page = wanted
-                    .page(all)
+                    .select(self.routes.all(at), |it| (it.name.as_str(), &it.labels))
                     .map(|(number, it)| self.route_view(at, number, it));
                 Reply::tagged(200, &page, tag)
             }
             Kind::Volumes => {
-                let all = self
-                    .volumes
-                    .all(at)
-                    .filter(|(_, it)| wanted.admits(&it.spec.name, &it.spec.labels));
                 let page = wanted
-                    .page(all)
+                    .select(self.volumes.all(at), |it| {
+                        (it.spec.name.as_str(), &it.spec.labels)
+                    })
                     .map(|(number, it)| self.volume_view(at, number, it));
                 Reply::tagged(200, &page, tag)
             }
             Kind::Snapshots => {
-                let all = self
-                    .snapshots
-                    .all(at)
-                    .filter(|(_, it)| wanted.admits(&it.spec.name, &it.spec.labels));
-                let page = wanted.page(all).map(|(number, it)| it.view(at, number));
+                let page = wanted
+                    .select(self.snapshots.all(at), |it| {
+                        (it.spec.name.as_str(), &it.spec.labels)
+                    })
+                    .map(|(number, it)| it.view(at, number));
                 Reply::tagged(200, &page, tag)
             }
             Kind::Zones => {

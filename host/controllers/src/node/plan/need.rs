@@ -6,7 +6,7 @@ use skydock_controller_base::objects::constants::{
     LABEL_ZONE_BETA,
 };
 
-use super::{kept, uninitialized};
+use super::{is_reconciled, uninitialized};
 
 /// What a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn need(node: &Node, info: &ProviderInfo, is_due: bool) -> Need {
 
     if !labels.is_empty() {
         Need::Labels(labels)
-    } else if is_due && kept(node, info) {
+    } else if is_due && is_reconciled(node, info) {
         Need::Comparison
     } else {
         Need::Nothing

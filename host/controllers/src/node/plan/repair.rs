@@ -39,16 +39,16 @@ impl Repair {
 
 /// Returns what to write to update an initialized node.
 #[must_use]
-pub fn repair(node: &Node, instance: &Instance, kept: SyncedFields) -> Repair {
+pub fn repair(node: &Node, instance: &Instance, reconciled: SyncedFields) -> Repair {
     let mut repair = Repair::default();
-    if kept.addresses {
+    if reconciled.addresses {
         match addresses::wanted(node, &instance.addresses) {
             Ok(wanted) => repair.addresses = wanted,
             Err(error) => repair.rejected = Some(error),
         }
     }
 
-    if kept.labels {
+    if reconciled.labels {
         repair.labels = labels::plan(node, instance);
         repair.annotations = labels::annotations(node, instance);
     }
@@ -79,11 +79,11 @@ mod tests {
             addresses: addresses("10.0.0.1"),
             ..Instance::default()
         };
-        let kept = SyncedFields {
+        let fields = SyncedFields {
             addresses: true,
             labels: true,
         };
-        assert!(repair(&node, &same, kept).is_empty());
+        assert!(repair(&node, &same, fields).is_empty());
 
         for instance in [
             Instance {
@@ -99,7 +99,7 @@ mod tests {
                 ..same.clone()
             },
         ] {
-            assert!(!repair(&node, &instance, kept).is_empty(), "{instance:?}");
+            assert!(!repair(&node, &instance, fields).is_empty(), "{instance:?}");
         }
     }
 }

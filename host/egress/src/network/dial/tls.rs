@@ -37,13 +37,19 @@ struct TlsSettings {
 
 #[derive(Clone, Debug)]
 struct Read {
-    stamps: Vec<Stamp>,
+    /// `None` for a file that cannot be read.
+    stamps: Vec<Option<Stamp>>,
     config: Arc<ClientConfig>,
 }
 
 /// Metadata that differs between two states of a file. Kubernetes updates mounted files by
 /// switching a link, which changes the inode.
-type Stamp = Option<(SystemTime, u64, u64)>;
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: SystemTime,
+    size: u64,
+    inode: u64,
+}
 
 /// Why TLS cannot be used; names the file.
 type Problem = String;
@@ -281,10 +287,14 @@ impl TlsSettings {
     }
 }
 
-fn stamp(file: &Path) -> Stamp {
+fn stamp(file: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = fs::metadata(file).ok()?;
-    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    Some(Stamp {
+        modified: metadata.modified().ok()?,
+        size: metadata.len(),
+        inode: metadata.ino(),
+    })
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {

@@ -1,6 +1,10 @@
 use super::*;
 
-fn check(policy: &AddressPolicy, closed: &Closed, address: &str) -> Result<String, Reason> {
+fn check(
+    policy: &AddressPolicy,
+    closed: &ClusterAddresses,
+    address: &str,
+) -> Result<String, Reason> {
     let address: IpAddr = address.parse().expect(address);
     let checked = policy.check(SocketAddr::new(address, 443), closed);
     checked
@@ -15,8 +19,8 @@ fn opened<const N: usize>(nets: [&str; N]) -> AddressPolicy {
     }
 }
 
-fn closed() -> Closed {
-    Closed {
+fn closed() -> ClusterAddresses {
+    ClusterAddresses {
         api_server: vec![
             "10.96.0.1:443".parse().unwrap(),
             "127.0.0.1:6443".parse().unwrap(),
@@ -79,7 +83,12 @@ fn only_public_addresses_are_allowed_by_default() {
     ];
     for (address, reason) in table {
         assert_eq!(
-            check(&AddressPolicy::default(), &Closed::default(), address).err(),
+            check(
+                &AddressPolicy::default(),
+                &ClusterAddresses::default(),
+                address
+            )
+            .err(),
             reason,
             "{address}"
         );
@@ -270,7 +279,7 @@ fn nat64_addresses_are_checked_by_the_embedded_address() {
     ];
     for (address, reason) in table {
         assert_eq!(
-            check(&policy, &Closed::default(), address).err(),
+            check(&policy, &ClusterAddresses::default(), address).err(),
             reason,
             "{address}"
         );
@@ -278,11 +287,11 @@ fn nat64_addresses_are_checked_by_the_embedded_address() {
 
     // The connection goes to the translator's IPv6 address, not to the embedded IPv4 address.
     assert_eq!(
-        check(&policy, &Closed::default(), "64:ff9b::101:101").unwrap(),
+        check(&policy, &ClusterAddresses::default(), "64:ff9b::101:101").unwrap(),
         "64:ff9b::101:101"
     );
     assert_eq!(
-        check(&policy, &Closed::default(), "::ffff:1.1.1.1").unwrap(),
+        check(&policy, &ClusterAddresses::default(), "::ffff:1.1.1.1").unwrap(),
         "1.1.1.1"
     );
 }

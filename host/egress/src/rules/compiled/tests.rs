@@ -93,10 +93,10 @@ fn all_named_actions_must_be_allowed() {
         (&[], false, ActionMatch::No, None),
     ] {
         let actions = actions(named, open);
-        assert_eq!(some.permits_actions(&actions), expected, "{actions:?}");
+        assert_eq!(some.allows_actions(&actions), expected, "{actions:?}");
         assert_eq!(some.denied_action(&actions), denied, "{actions:?}");
         assert_eq!(
-            all.permits_actions(&actions),
+            all.allows_actions(&actions),
             ActionMatch::Yes,
             "{actions:?}"
         );

@@ -49,7 +49,10 @@ fn alone(rule: &CompiledRule) -> Vec<(&'static str, String)> {
         && let Host::Address(address) = target.host
         && rule
             .addresses
-            .check((address, target.port).into(), &crate::Closed::default())
+            .check(
+                (address, target.port).into(),
+                &crate::ClusterAddresses::default(),
+            )
             .is_err()
     {
         all.push(("to", format!(

@@ -309,7 +309,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// Returns true if a plugin may send this header beside a credential.
-    pub(crate) fn permits(&self, header: &str) -> bool {
+    pub(crate) fn allows(&self, header: &str) -> bool {
         !is_identity(header)
             && !AUTHENTICATION.contains(&header)
             && (COMMON.contains(&header)
@@ -474,7 +474,7 @@ mod tests {
             "x-custom-session",
         ] {
             assert!(
-                authenticates(name) && !Listed::default().permits(name),
+                authenticates(name) && !Listed::default().allows(name),
                 "{name}"
             );
         }
@@ -483,7 +483,7 @@ mod tests {
             .chain(&["amz-sdk-request", "x-openstack-nova-api-version"])
         {
             let is_plain = !authenticates(name) && !is_identity(name);
-            assert!(is_plain && Listed::default().permits(name), "{name}");
+            assert!(is_plain && Listed::default().allows(name), "{name}");
         }
     }
 
@@ -496,9 +496,9 @@ mod tests {
             ],
             parameters: Vec::new(),
         };
-        assert!(listed.permits("dd-api-key") && listed.permits("x-feature"));
+        assert!(listed.allows("dd-api-key") && listed.allows("x-feature"));
         for name in ["x-auth-token", "x-remote-user", "cookie", "feature"] {
-            assert!(!listed.permits(name), "{name}");
+            assert!(!listed.allows(name), "{name}");
         }
     }
 

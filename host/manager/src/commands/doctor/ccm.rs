@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::Value;
 
-use super::snapshot::Workload;
+use super::snapshot::{Account, Workload};
 use crate::{cli, commands::migrate, config::LeaseName};
 
 /// The port of upstream's server, and of Skydock's.
@@ -128,16 +128,16 @@ impl Ccm {
         Some(all.into_iter().flatten().collect())
     }
 
-    /// Returns the name of its account.
-    pub(super) fn account(&self) -> (String, String) {
+    /// Returns its ServiceAccount.
+    pub(super) fn account(&self) -> Account {
         let pod = &self.workload.pod;
         let name = pod.service_account_name.as_ref();
         let name = name.or(pod.service_account.as_ref());
         let name = name.filter(|name| !name.is_empty());
-        (
-            self.workload.namespace.clone(),
-            name.cloned().unwrap_or_else(|| "default".to_owned()),
-        )
+        Account {
+            namespace: self.workload.namespace.clone(),
+            name: name.cloned().unwrap_or_else(|| "default".to_owned()),
+        }
     }
 }
 

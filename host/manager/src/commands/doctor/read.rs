@@ -268,10 +268,10 @@ impl Reader {
                     "apiVersion": "authorization.k8s.io/v1",
                     "kind": "SubjectAccessReview",
                     "spec": {
-                        "user": format!("system:serviceaccount:{}:{}", account.0, account.1),
+                        "user": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
                         "groups": [
                             "system:serviceaccounts",
-                            format!("system:serviceaccounts:{}", account.0),
+                            format!("system:serviceaccounts:{}", account.namespace),
                             "system:authenticated",
                         ],
                         "resourceAttributes": {

@@ -98,11 +98,17 @@ pub(super) struct CloudAnswers {
     pub(super) instances: Vec<(String, Result<Instance, CloudError>)>,
 }
 
+/// The name of a ServiceAccount.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Account {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
 /// A permission that the account of a cloud-controller-manager does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lack {
-    /// The account: namespace and name.
-    pub(super) account: (String, String),
+    pub(super) account: Account,
     pub(super) verb: &'static str,
     pub(super) group: &'static str,
     /// With its subresource.
@@ -172,7 +178,7 @@ impl Workload {
     pub(super) fn of_pod(pod: &Pod) -> Self {
         let metadata = &pod.metadata;
         let spec = pod.spec.clone().unwrap_or_default();
-        let (kind, name) = owner(pod);
+        let Owner { kind, name } = owner(pod);
         Self {
             replicas: None,
             kind,
@@ -188,7 +194,8 @@ impl Workload {
     /// Returns true if a Pod is one of its Pods.
     pub(super) fn owns(&self, pod: &Pod) -> bool {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        namespace == self.namespace && owner(pod) == (self.kind.clone(), self.name.clone())
+        let owner = owner(pod);
+        namespace == self.namespace && owner.kind == self.kind && owner.name == self.name
     }
 
     /// Returns true if both are the same object, one of them perhaps in a manifest.
@@ -212,28 +219,37 @@ impl Workload {
     }
 }
 
-/// Returns kind and name of what a Pod belongs to: that of a Deployment, not of its ReplicaSet; that
-/// of a static Pod without its node.
-fn owner(pod: &Pod) -> (String, String) {
+/// What a Pod belongs to.
+struct Owner {
+    kind: String,
+    name: String,
+}
+
+/// Returns what a Pod belongs to: a Deployment, not its ReplicaSet; a static Pod, whose name is
+/// without its node.
+fn owner(pod: &Pod) -> Owner {
+    let of = |kind: &str, name: &str| Owner {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    };
+
     let metadata = &pod.metadata;
     let name = metadata.name.as_deref().unwrap_or_default();
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let Some(owner) = owners.iter().find(|it| it.controller.unwrap_or_default()) else {
-        return ("Pod".to_owned(), name.to_owned());
+        return of("Pod", name);
     };
 
     match owner.kind.as_str() {
         "ReplicaSet" => {
             let deployment = owner.name.rsplit_once('-').map(|(name, _)| name);
-            let name = deployment.unwrap_or(&owner.name);
-            ("Deployment".to_owned(), name.to_owned())
+            of("Deployment", deployment.unwrap_or(&owner.name))
         }
         "Node" => {
             let suffix = format!("-{}", owner.name);
-            let name = name.strip_suffix(&suffix).unwrap_or(name);
-            ("Pod".to_owned(), name.to_owned())
+            of("Pod", name.strip_suffix(&suffix).unwrap_or(name))
         }
-        kind => (kind.to_owned(), owner.name.clone()),
+        kind => of(kind, &owner.name),
     }
 }
 

@@ -48,7 +48,7 @@ fn web() -> Service {
 // Holds: SEC-16
 #[test]
 fn special_addresses_are_rejected() {
-    let (rules, nobody) = (IngressRules::default(), Taken::default());
+    let (rules, nobody) = (AddressRules::default(), Taken::default());
     let table = [
         ("10.0.0.1", None),
         ("192.0.2.1", None),
@@ -123,10 +123,10 @@ fn addresses_of_the_cluster_are_not_a_load_balancers() {
         api_server: true,
         ..Taken::default()
     };
-    let everything = IngressRules {
+    let everything = AddressRules {
         allowed: nets(&["0.0.0.0/0", "::/0"]),
         node_addresses: true,
-        ..IngressRules::default()
+        ..AddressRules::default()
     };
     let held_by = |holder: &Holder| Some(Rejected::Held(holder.clone()));
     // By default, and if the operator allows all that can be allowed.
@@ -152,8 +152,8 @@ fn addresses_of_the_cluster_are_not_a_load_balancers() {
     ];
     for (taken, by_default, at_most) in table {
         let check =
-            |rules: &IngressRules| rules.load_balancer(ip("192.0.2.1"), &web(), &taken).err();
-        assert_eq!(check(&IngressRules::default()), by_default, "{taken:?}");
+            |rules: &AddressRules| rules.load_balancer(ip("192.0.2.1"), &web(), &taken).err();
+        assert_eq!(check(&AddressRules::default()), by_default, "{taken:?}");
         assert_eq!(check(&everything), at_most, "{taken:?}");
     }
     for never in [
@@ -171,9 +171,9 @@ fn addresses_of_the_cluster_are_not_a_load_balancers() {
 // Holds: SEC-16
 #[test]
 fn an_allowed_range_does_not_open_node_addresses() {
-    let rules = IngressRules {
+    let rules = AddressRules {
         allowed: nets(&["10.0.0.0/8"]),
-        ..IngressRules::default()
+        ..AddressRules::default()
     };
     let node = held(Holder::Node("n1".into()));
     let rejected = rules
@@ -189,7 +189,7 @@ fn an_allowed_range_does_not_open_node_addresses() {
 // Holds: SEC-16
 #[test]
 fn ranges_of_the_cluster_need_to_be_allowed() {
-    let rules = IngressRules {
+    let rules = AddressRules {
         pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
         services: nets(&["10.96.0.0/12"]),
         allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
@@ -231,7 +231,7 @@ fn an_external_ip_is_not_another_load_balancers() {
         },
         ..web()
     };
-    let rules = IngressRules::default();
+    let rules = AddressRules::default();
     for (service, holder, expected) in [
         (web(), external("db"), Some(Rejected::Held(external("db")))),
         (web(), external("web"), None),
@@ -252,9 +252,9 @@ fn an_external_ip_is_not_another_load_balancers() {
 // Holds: SEC-16
 #[test]
 fn addresses_of_nat64_translators_are_judged_by_where_they_lead() {
-    let everything = IngressRules {
+    let everything = AddressRules {
         allowed: nets(&["::/0"]),
-        ..IngressRules::default()
+        ..AddressRules::default()
     };
     let own = Some(Rejected::Held(cluster_ip("web")));
     for (to, by_default, at_most) in [
@@ -272,8 +272,8 @@ fn addresses_of_nat64_translators_are_judged_by_where_they_lead() {
             ..Taken::default()
         };
         let address = ip("2001:db8:64::1");
-        let check = |rules: &IngressRules| rules.load_balancer(address, &web(), &taken).err();
-        assert_eq!(check(&IngressRules::default()), by_default, "{to}");
+        let check = |rules: &AddressRules| rules.load_balancer(address, &web(), &taken).err();
+        assert_eq!(check(&AddressRules::default()), by_default, "{to}");
         assert_eq!(check(&everything), at_most, "{to}");
         assert!(everything.node(address, &n1(), &taken).is_err(), "{to}");
     }
@@ -282,10 +282,10 @@ fn addresses_of_nat64_translators_are_judged_by_where_they_lead() {
 // Holds: SEC-60
 #[test]
 fn a_node_has_no_address_of_services_or_other_pods() {
-    let rules = IngressRules {
+    let rules = AddressRules {
         pods: nets(&["10.0.0.0/8"]),
         services: nets(&["10.96.0.0/12"]),
-        ..IngressRules::default()
+        ..AddressRules::default()
     };
     let pods = |node: &str, cidr: &str| Holder::Pods {
         node: node.into(),
@@ -357,10 +357,10 @@ fn names_of_other_objects_are_rejected() {
         name: "theirs".into(),
     };
     let (strict, open) = (
-        IngressRules::default(),
-        IngressRules {
+        AddressRules::default(),
+        AddressRules {
             node_addresses: true,
-            ..IngressRules::default()
+            ..AddressRules::default()
         },
     );
     // For a node, a load balancer, and one that may have addresses of nodes.
@@ -373,7 +373,7 @@ fn names_of_other_objects_are_rejected() {
         let one = || vec![holder.clone()];
         assert_eq!(
             (
-                IngressRules::node_name(&n1(), one()).is_ok(),
+                AddressRules::node_name(&n1(), one()).is_ok(),
                 strict.load_balancer_name(one()).is_ok(),
                 open.load_balancer_name(one()).is_ok()
             ),
@@ -384,7 +384,7 @@ fn names_of_other_objects_are_rejected() {
 
     for other in ["a-thief", "thief"] {
         let both = vec![named(other), named("n1")];
-        assert_eq!(IngressRules::node_name(&n1(), both), Ok(()), "{other}");
+        assert_eq!(AddressRules::node_name(&n1(), both), Ok(()), "{other}");
     }
 }
 
@@ -409,9 +409,9 @@ fn a_rejection_for_a_node_names_no_flag() {
 
 #[test]
 fn a_rejection_names_the_range_and_the_flag() {
-    let rules = IngressRules {
+    let rules = AddressRules {
         services: nets(&["10.96.0.0/12"]),
-        ..IngressRules::default()
+        ..AddressRules::default()
     };
     let message = rules
         .load_balancer(ip("10.96.0.1"), &web(), &Taken::default())

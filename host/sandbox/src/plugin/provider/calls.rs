@@ -236,9 +236,9 @@ impl Plugin {
             let answer = self.call_on(&generation, function, Subject::default(), |guest| {
                 call(guest, asked.as_deref(), before)
             });
-            let (more, next) = answer.await?;
+            let Page { items, next } = answer.await?;
 
-            all.extend(more);
+            all.extend(items);
             match next {
                 None => return Ok(all),
                 // Another generation may not understand the token of the next page.

@@ -182,14 +182,14 @@ fn the_finalizer_stays_if_the_cloud_cannot_say_what_it_has() {
 #[test]
 fn only_a_deleted_load_balancer_releases_the_service() {
     let entry = entry(&with(&finalizer(), &deleting()));
-    for goal in [Goal::CleanUp, Goal::Forget { recreated: false }] {
+    for goal in [Goal::CleanUp, Goal::DeleteOrphan { recreated: false }] {
         let cleanup = goal == Goal::CleanUp;
         let released = if cleanup {
             Call::RemoveFinalizer {
                 class_annotation: false,
             }
         } else {
-            Call::Forget
+            Call::DropKnown
         };
         let before = || state(LoadBalancerPhase::Deleting, OLD);
         let ran = given(goal, &entry).run(before(), deleted(Ok(())));
@@ -237,7 +237,7 @@ fn only_a_deleted_load_balancer_releases_the_service() {
 #[test]
 fn only_an_undeletable_predecessor_is_set_aside() {
     let entry = entry(&finalizer());
-    let goal = Goal::Forget { recreated: true };
+    let goal = Goal::DeleteOrphan { recreated: true };
     let ran = given(goal, &entry).run(state(LoadBalancerPhase::Present, OLD), Answers::default());
     let first = ran.first();
     assert_eq!(
@@ -285,8 +285,8 @@ fn the_finalizer_is_removed_only_if_it_is_ours() {
                 class_annotation: false,
             },
         ),
-        (with(&both, &annotation), Call::Forget),
-        (json!({}), Call::Forget),
+        (with(&both, &annotation), Call::DropKnown),
+        (json!({}), Call::DropKnown),
     ] {
         let entry = entry(&change);
         let before = state(LoadBalancerPhase::Deleting, OLD);
@@ -294,7 +294,7 @@ fn the_finalizer_is_removed_only_if_it_is_ours() {
         let next = ran.after("Delete");
         assert_eq!(
             next.events == [Event::Deleted],
-            call == Call::Forget,
+            call == Call::DropKnown,
             "{change}"
         );
         assert_eq!(next.call, call, "{change}");
@@ -309,11 +309,11 @@ fn a_status_in_cache_or_last_written_is_cleared() {
         &json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
     );
     for (change, written, call) in [
-        (finalizer(), None, Call::Forget),
+        (finalizer(), None, Call::DropKnown),
         (
             finalizer(),
             Some(LoadBalancerStatus::default()),
-            Call::Forget,
+            Call::DropKnown,
         ),
         (finalizer(), Some(status("192.0.2.1")), Call::ClearStatus),
         (cached.clone(), None, Call::ClearStatus),
@@ -341,12 +341,12 @@ fn a_status_in_cache_or_last_written_is_cleared() {
                 "{change} {written:?}"
             );
         }
-        let forget = Goal::Forget { recreated: false };
-        let ran = given(forget, &entry).run(before(), Answers::default());
+        let delete_orphan = Goal::DeleteOrphan { recreated: false };
+        let ran = given(delete_orphan, &entry).run(before(), Answers::default());
         let next = ran.after("Delete");
         assert_eq!(
             (&next.call, &next.events[..]),
-            (&Call::Forget, &[Event::Deleted][..]),
+            (&Call::DropKnown, &[Event::Deleted][..]),
             "there is no object"
         );
     }
@@ -371,8 +371,8 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
 
     let failed = |again| Call::Done(vec![Requeue::Retry(again)]);
     for (error, released, cleared) in [
-        (gone(), Call::Forget, Call::Forget),
-        (changed(), failed(RetryWhen::Soon), Call::Forget),
+        (gone(), Call::DropKnown, Call::DropKnown),
+        (changed(), failed(RetryWhen::Soon), Call::DropKnown),
         (
             broken(),
             failed(RetryWhen::BackOff),
@@ -390,8 +390,11 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
         assert_eq!(ran.after("ClearStatus").call, cleared);
     }
     let ran = run(&served, Ok(()), Ok(()));
-    assert_eq!(ran.after("ClearStatus").call, Call::Forget);
-    assert_eq!(ran.after("Forget").call, Call::Done(vec![Requeue::Reset]));
+    assert_eq!(ran.after("ClearStatus").call, Call::DropKnown);
+    assert_eq!(
+        ran.after("DropKnown").call,
+        Call::Done(vec![Requeue::Reset])
+    );
 }
 
 // Holds: S-34
@@ -443,14 +446,14 @@ fn a_finalizer_that_another_implementation_may_have_added_stays_at_a_hand_over()
             finalizer(),
             unknown,
             false,
-            Call::Forget,
+            Call::DropKnown,
             OwnLoadBalancer::Possible,
         ),
         (
             finalizer(),
             unknown,
             true,
-            Call::Forget,
+            Call::DropKnown,
             OwnLoadBalancer::Known,
         ),
         (
@@ -528,7 +531,7 @@ fn a_finalizer_of_another_implementation_stays_when_the_type_changes() {
                 ..given(Goal::CleanUp, &entry)
             };
             let ran = given.run(before, answers);
-            let call = removed.map_or(Call::Forget, |class_annotation| Call::RemoveFinalizer {
+            let call = removed.map_or(Call::DropKnown, |class_annotation| Call::RemoveFinalizer {
                 class_annotation,
             });
             assert_eq!(ran.after(after).call, call, "{change} {added_by:?} {after}");
@@ -626,7 +629,7 @@ fn what_another_implementation_has_by_then_is_not_overwritten() {
             Call::LeaveFinalizer {
                 class_annotation: "left:@uid-web".into(),
             },
-            Call::Forget,
+            Call::DropKnown,
         ];
         let (ensured, cleaned) = (run(Goal::Ensure, &present), run(Goal::CleanUp, &present));
         let released = if expected[1] {

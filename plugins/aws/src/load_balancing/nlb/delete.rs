@@ -99,16 +99,21 @@ fn find(cloud: &Cloud<'_>, name: &str) -> Result<(Option<LoadBalancer>, bool)> {
     }
 }
 
-/// Deletes the load balancer. Returns false if it did not exist; in this case only the lists of
-/// AWS, which can be outdated, show what else remains. Also returns the security groups with the
-/// cluster's tag, if they were read.
+/// What was found while a load balancer was deleted.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    /// The load balancer existed. Otherwise only the lists of AWS, which can be outdated, show what
+    /// else remains.
+    pub(crate) existed: bool,
+    /// The security groups with the cluster's tag, if they were read.
+    pub(crate) cluster_groups: Option<ClusterGroups>,
+}
+
+/// Deletes the load balancer.
 ///
 /// # Errors
 /// Returns `in-progress` if something is still in use. Fails if a request to AWS fails.
-pub(crate) fn delete(
-    cloud: &Cloud<'_>,
-    service: &Service,
-) -> Result<(bool, Option<ClusterGroups>)> {
+pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<Deleted> {
     let name = name::balancer(service);
     let (found, seen_before) = find(cloud, &name)?;
     let arn = found
@@ -152,7 +157,7 @@ pub(crate) fn delete(
     }
     let waiting = remove_target_groups(cloud, &remaining.groups)?;
 
-    let seen =
+    let cluster_groups =
         close_and_remove_groups(cloud, service, found.as_ref(), remaining, checked_by_others)?;
 
     // Everything else is deleted, so the next call has only these left.
@@ -161,7 +166,10 @@ pub(crate) fn delete(
     }
 
     cloud.store.remove(&key);
-    Ok((found.is_some(), seen))
+    Ok(Deleted {
+        existed: found.is_some(),
+        cluster_groups,
+    })
 }
 
 /// Closes the nodes to the load balancer, and deletes its security groups. Returns the security

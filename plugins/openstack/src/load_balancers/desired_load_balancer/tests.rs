@@ -66,7 +66,15 @@ fn load_balancer_defaults_match_upstream() {
         ("amphora", false, false)
     );
     assert_eq!(desired.listener.connection_limit, -1);
-    assert_eq!(desired.listener.timeouts, Some([50_000, 5000, 50_000, 0]));
+    assert_eq!(
+        desired.listener.timeouts,
+        Some(ListenerTimeouts {
+            client_data: 50_000,
+            member_connect: 5000,
+            member_data: 50_000,
+            tcp_inspect: 0,
+        })
+    );
     assert_eq!(
         desired.listener.allowed_cidrs,
         Some(vec!["0.0.0.0/0".to_owned()])
@@ -94,7 +102,15 @@ fn annotations_configure_listeners() {
     ]);
     assert_eq!(
         (desired.listener.connection_limit, desired.listener.timeouts),
-        (500, Some([1, 2, 3, 4]))
+        (
+            500,
+            Some(ListenerTimeouts {
+                client_data: 1,
+                member_connect: 2,
+                member_data: 3,
+                tcp_inspect: 4,
+            })
+        )
     );
     assert_eq!(
         (desired.lb_method.as_str(), desired.flavor_id.as_str()),

@@ -27,6 +27,18 @@ const CREATED: Duration = Duration::from_secs(3600);
 /// How long a creation request without an answer can still succeed.
 pub(crate) const UNANSWERED: Duration = Duration::from_secs(15);
 
+/// What the hash of a request is compared with. A member update, for example, does not continue the
+/// plan of a complete change.
+#[derive(Clone, Copy, Hash)]
+pub(crate) enum Purpose {
+    /// What the load balancer was created with.
+    Creation,
+    /// The stored plan of a complete change.
+    Ensure,
+    /// The stored plan of a change of members.
+    UpdateNodes,
+}
+
 #[derive(Deserialize)]
 struct Answer {
     loadbalancer: LoadBalancer,
@@ -139,19 +151,19 @@ fn unanswered_key(name: &str) -> String {
 }
 
 fn creation_key(id: &str) -> String {
-    format!("made {id}")
+    format!("created {id}")
 }
 
 /// Returns a digest of the listeners and their parts.
 fn digest(desired: &DesiredLoadBalancer, member_nodes: &[MemberNode]) -> Vec<u8> {
-    request_hash("made", desired, member_nodes)
+    request_hash(Purpose::Creation, desired, member_nodes)
         .to_be_bytes()
         .to_vec()
 }
 
-/// Returns a hash of the listeners with their parts, and of the caller.
+/// Returns a hash of the purpose, and of the listeners with their parts.
 pub(crate) fn request_hash(
-    who: &str,
+    purpose: Purpose,
     desired: &DesiredLoadBalancer,
     member_nodes: &[MemberNode],
 ) -> u64 {
@@ -168,6 +180,6 @@ pub(crate) fn request_hash(
         .map(Value::take);
 
     let mut hasher = DefaultHasher::new();
-    (who, parts.unwrap_or_default().to_string()).hash(&mut hasher);
+    (purpose, parts.unwrap_or_default().to_string()).hash(&mut hasher);
     hasher.finish()
 }

@@ -18,9 +18,12 @@ use crate::{
             find::{Found, find_or_none, ownership_of},
             read::{Depth, read},
         },
-        operations::{create, delete, status, tls_container},
+        operations::{
+            create::{self, Purpose},
+            delete, status, tls_container,
+        },
         plan::{
-            plan,
+            Plan, plan,
             stored_plan::{self, Outcome},
         },
         remove_annotations, requested, reset_retries, security_group, store_id, targets,
@@ -184,7 +187,7 @@ fn change_parts(
     }
 
     create::forget_creation(cloud, id);
-    let digest = create::request_hash("ensure", desired, member_nodes);
+    let digest = create::request_hash(Purpose::Ensure, desired, member_nodes);
     match stored_plan::resume(context, id, digest)? {
         Some(outcome) => Ok(outcome),
         None => start_changes(context, member_nodes, load_balancer, ownership, digest),
@@ -275,10 +278,11 @@ fn start_changes(
         desired,
     } = context;
     let observed = read(context, load_balancer.clone(), ownership, Depth::Whole)?;
-    let (steps, taken) = plan(desired, member_nodes, &observed, ownership, cloud.cluster);
+    let Plan { steps, shortfall } =
+        plan(desired, member_nodes, &observed, ownership, cloud.cluster);
 
     // The owner of a required port may release it.
-    if let Some(taken) = taken
+    if let Some(taken) = shortfall
         .clone()
         .filter(|_| !ownership.owner && !ownership.attached)
     {
@@ -305,5 +309,5 @@ fn start_changes(
         _ = security_group::open(context, load_balancer, member_nodes);
     }
 
-    stored_plan::begin(context, &load_balancer.id, digest, &steps, taken)
+    stored_plan::begin(context, &load_balancer.id, digest, &steps, shortfall)
 }

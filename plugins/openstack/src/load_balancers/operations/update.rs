@@ -15,9 +15,9 @@ use crate::{
             find::{Found, find, ownership_of},
             read::{Depth, read},
         },
-        operations::create,
+        operations::create::{self, Purpose},
         plan::{
-            plan_members,
+            Plan, plan_members,
             stored_plan::{self, Outcome},
         },
         requested, reset_retries, security_group, targets, warn_no_members,
@@ -95,16 +95,17 @@ fn change_members(
     // Its members are not those that it was created with.
     create::forget_creation(cloud, id);
 
-    let digest = create::request_hash("update", desired, member_nodes);
+    let digest = create::request_hash(Purpose::UpdateNodes, desired, member_nodes);
     if let Some(outcome) = stored_plan::resume(context, id, digest)? {
         return Ok(outcome);
     }
 
     let observed = read(context, load_balancer.clone(), ownership, Depth::Members)?;
-    let (steps, missing) = plan_members(desired, member_nodes, &observed, ownership, cloud.cluster);
+    let Plan { steps, shortfall } =
+        plan_members(desired, member_nodes, &observed, ownership, cloud.cluster);
     if !steps.is_empty() {
         // An error is reported when the group is complete: it does not keep members from others.
         _ = security_group::open(context, load_balancer, member_nodes);
     }
-    stored_plan::begin(context, id, digest, &steps, missing)
+    stored_plan::begin(context, id, digest, &steps, shortfall)
 }

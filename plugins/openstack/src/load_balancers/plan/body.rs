@@ -90,12 +90,15 @@ fn listener_fields(desired: &DesiredLoadBalancer, port: &DesiredPort) -> Map<Str
         body.insert("tags".to_owned(), json!([desired.name]));
     }
 
-    if let Some([client_data, member_connect, member_data, tcp_inspect]) = desired.listener.timeouts
-    {
-        body.insert("timeout_client_data".to_owned(), json!(client_data));
-        body.insert("timeout_member_connect".to_owned(), json!(member_connect));
-        body.insert("timeout_member_data".to_owned(), json!(member_data));
-        body.insert("timeout_tcp_inspect".to_owned(), json!(tcp_inspect));
+    if let Some(timeouts) = desired.listener.timeouts {
+        for (key, timeout) in [
+            ("timeout_client_data", timeouts.client_data),
+            ("timeout_member_connect", timeouts.member_connect),
+            ("timeout_member_data", timeouts.member_data),
+            ("timeout_tcp_inspect", timeouts.tcp_inspect),
+        ] {
+            body.insert(key.to_owned(), json!(timeout));
+        }
     }
 
     if port.forwards(desired) {

@@ -73,8 +73,12 @@ fn created(desired: &DesiredLoadBalancer) -> ObservedLoadBalancer {
     };
     for port in &desired.ports {
         let index = port.index;
-        let [client_data, member_connect, member_data, tcp_inspect] =
-            desired.listener.timeouts.unwrap();
+        let ListenerTimeouts {
+            client_data,
+            member_connect,
+            member_data,
+            tcp_inspect,
+        } = desired.listener.timeouts.unwrap();
         let headers = BTreeMap::from([("X-Forwarded-For".to_owned(), "true".to_owned())]);
         observed.listeners.push(Listener {
             id: format!("l{index}"),
@@ -151,7 +155,7 @@ fn steps_of(
     ownership: &Ownership,
 ) -> Vec<String> {
     plan(desired, &member_nodes(), observed, ownership, "c")
-        .0
+        .steps
         .iter()
         .map(line)
         .collect()
@@ -267,7 +271,7 @@ fn changed_ports_create_and_delete_listeners() {
 fn steps_use_the_id_of_the_part_created_before() {
     let mut observed = created(&desired(&[], &[80]));
     observed.listeners.clear();
-    let (steps, _) = plan(
+    let Plan { steps, .. } = plan(
         &desired(&[], &[80]),
         &member_nodes(),
         &observed,
@@ -331,7 +335,10 @@ fn members_are_set_with_one_request() {
     pool[0].address = "10.0.0.9".to_owned();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080,"subnet_id":"s"},{"address":"10.0.0.2","monitor_port":null,"name":"n2","protocol_port":30080}]}"#;
     assert_eq!(steps(&desired, &observed), [members]);
-    let (only, missing) = plan_members(&desired, &member_nodes(), &observed, &owner(), "c");
+    let Plan {
+        steps: only,
+        shortfall: missing,
+    } = plan_members(&desired, &member_nodes(), &observed, &owner(), "c");
     assert_eq!(only.iter().map(line).collect::<Vec<_>>(), [members]);
     assert_eq!(missing, None);
 }
@@ -341,7 +348,10 @@ fn changed_nodes_change_only_members() {
     let mut observed = created(&desired(&[], &[80, 443]));
     observed.members.get_mut("p1").unwrap().clear();
     let requested = desired(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
-    let (steps, missing) = plan_members(&requested, &member_nodes(), &observed, &owner(), "c");
+    let Plan {
+        steps,
+        shortfall: missing,
+    } = plan_members(&requested, &member_nodes(), &observed, &owner(), "c");
     assert_eq!(
         steps
             .iter()
@@ -362,7 +372,10 @@ fn nodes_without_a_listener_are_reported() {
         observed
     };
     for observed in [observed, of_another] {
-        let (steps, missing) = plan_members(
+        let Plan {
+            steps,
+            shortfall: missing,
+        } = plan_members(
             &desired(&[], &[80]),
             &member_nodes(),
             &observed,
@@ -420,7 +433,7 @@ fn pools_follow_method_affinity_and_protocol() {
         &owner(),
         "c",
     )
-    .0;
+    .steps;
     assert_eq!(
         line(&plan[0]),
         r#"PUT /lbaas/pools/p0 {"pool":{"lb_algorithm":"SOURCE_IP"}}"#
@@ -464,7 +477,7 @@ fn a_pool_is_used_until_another_one_has_its_members() {
         assert!(step.starts_with(beginning), "{step}");
     }
     // The listener is not changed if the new pool is rejected.
-    let (plan, _) = plan(
+    let Plan { steps: plan, .. } = plan(
         &proxy,
         &member_nodes(),
         &created(&desired(&[monitored], &[80])),
@@ -558,7 +571,10 @@ fn a_used_port_does_not_stop_the_others() {
     let mut observed = created(&desired);
     observed.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
     observed.members.get_mut("p1").unwrap().clear();
-    let (plan, taken) = plan(&desired, &member_nodes(), &observed, &owner(), "c");
+    let Plan {
+        steps: plan,
+        shortfall: taken,
+    } = plan(&desired, &member_nodes(), &observed, &owner(), "c");
     assert_eq!(
         plan.iter()
             .map(|step| step.path.as_str())
@@ -686,7 +702,7 @@ fn rejects_a_port_of_another_service() {
     let mut observed = created(&desired);
     observed.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
     let rejection = plan(&desired, &member_nodes(), &observed, &owner(), "c")
-        .1
+        .shortfall
         .unwrap();
     assert!(
         rejection.contains("port 80 (TCP) of load balancer lb is used by listener l0"),
@@ -696,13 +712,13 @@ fn rejects_a_port_of_another_service() {
     observed.listeners[0].protocol = "HTTP".to_owned();
     assert!(
         plan(&desired, &member_nodes(), &observed, &owner(), "c")
-            .1
+            .shortfall
             .is_some()
     );
     observed.listeners[0].protocol = "UDP".to_owned();
     assert_eq!(
         plan(&desired, &member_nodes(), &observed, &owner(), "c")
-            .0
+            .steps
             .len(),
         3
     );
@@ -743,7 +759,7 @@ fn untagged_listeners_belong_to_the_owner() {
     };
     assert!(
         plan(&desired, &member_nodes(), &observed, &guest, "c")
-            .1
+            .shortfall
             .is_some()
     );
     assert_eq!(plan_removal(&desired, &observed, &guest), []);
@@ -852,7 +868,10 @@ fn a_sharing_service_leaves_the_renaming_to_the_owner() {
     assert_eq!(steps_of(&desired, &observed, &ownership), [""; 0]);
 
     observed.listeners[0].connection_limit = Some(7);
-    let (steps, taken) = plan(&desired, &member_nodes(), &observed, &ownership, "c");
+    let Plan {
+        steps,
+        shortfall: taken,
+    } = plan(&desired, &member_nodes(), &observed, &ownership, "c");
     let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"connection_limit":-1}}"#;
     assert_eq!(
         (steps.iter().map(line).collect(), taken),
@@ -879,7 +898,10 @@ fn members_follow_nodes_before_their_cluster_is_renamed() {
             true,
         );
         assert_eq!((ownership.owner, ownership.attached), (owner, true));
-        let (steps, missing) = plan_members(&desired, &member_nodes(), &observed, &ownership, "c");
+        let Plan {
+            steps,
+            shortfall: missing,
+        } = plan_members(&desired, &member_nodes(), &observed, &ownership, "c");
         assert_eq!((steps.len(), missing), (1, None));
     }
 }

@@ -49,7 +49,7 @@ fn only_headers_that_a_plugin_may_send_can_be_listed() {
     };
     let rules = list("headers: [X-Feature, x-my-*, X-My-Token], queryParameters: [Key]").unwrap();
     let listed = &rules[0].listed;
-    assert!(listed.permits("x-feature") && listed.permits("x-my-token"));
+    assert!(listed.allows("x-feature") && listed.allows("x-my-token"));
     assert!(listed.has_parameter("key") && !listed.has_parameter("token"));
     for (field, expected) in [
         ("headers: [X-Forwarded-For]", "is never sent"),
@@ -106,7 +106,7 @@ fn every_field_of_a_rule_is_read() {
     let yaml = yaml.replace("PIN", &"1f".repeat(31));
     let rule = read(&yaml).unwrap().remove(0);
     assert_eq!(rule.methods, [Method::GET, Method::POST]);
-    assert!(rule.permits_path("/v2.0/x") && !rule.permits_path("/v1"));
+    assert!(rule.allows_path("/v2.0/x") && !rule.allows_path("/v1"));
     assert_eq!(
         rule.addresses.opened,
         ["10.0.0.0/8", "127.0.0.1/32"].map(|it| it.parse().unwrap())

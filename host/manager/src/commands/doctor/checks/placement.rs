@@ -391,30 +391,15 @@ pub(super) fn ports(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
 
         let pods = facts.pods()?;
-        let holder = |node: &Node| {
-            let mut there = pods.iter().filter(|pod| uses_node(pod, name_of(node)));
-            there.find_map(|pod| {
-                if ccm.workload.owns(pod) {
-                    return None;
-                }
-                let other = facts.live.iter().find(|it| it.workload.owns(pod));
-                let theirs = match other {
-                    Some(other) => ports_of(other),
-                    None => host_ports(pod.spec.as_ref()?),
-                };
-                let port = ports
-                    .iter()
-                    .find(|it| theirs.iter().any(|its| it.conflicts(its)))?;
-                Some((pod, port.port, other))
-            })
-        };
+        let holder = |node: &&Node| port_holder(facts, pods, node, ccm, &ports);
         // One node is enough.
-        let held: Option<Vec<_>> = nodes.iter().map(|node| holder(node)).collect();
-        let Some((pod, port, other)) = held.and_then(|held| held.into_iter().next()) else {
+        let held: Option<Vec<_>> = nodes.iter().map(holder).collect();
+        let Some(holder) = held.and_then(|held| held.into_iter().next()) else {
             continue;
         };
 
-        let (namespace, name) = pod_name(pod);
+        let port = holder.port;
+        let (namespace, name) = pod_name(holder.pod);
         let finding = Finding::problem(
             ccm.workload.title(),
             format!(
@@ -423,7 +408,7 @@ pub(super) fn ports(facts: &Facts<'_>) -> Known<Vec<Finding>> {
             ),
         )
         .why("two programs cannot use the same port of a node");
-        findings.push(match other {
+        findings.push(match holder.ccm {
             Some(other) if other.workload.kind == "Deployment" => finding.run(format!(
                 "kubectl --namespace {} scale deployment {} --replicas=0",
                 quote(&other.workload.namespace),
@@ -441,6 +426,46 @@ pub(super) fn ports(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         });
     }
     Ok(findings)
+}
+
+/// A Pod that uses a port of a node.
+struct PortHolder<'a> {
+    pod: &'a Pod,
+    port: i32,
+    /// The cloud-controller-manager that it belongs to, if any.
+    ccm: Option<&'a Ccm>,
+}
+
+/// Returns a Pod that uses one of these ports of a node, and is not of this
+/// cloud-controller-manager.
+fn port_holder<'a>(
+    facts: &'a Facts<'_>,
+    pods: &'a [Pod],
+    node: &Node,
+    ccm: &Ccm,
+    ports: &[HostPort],
+) -> Option<PortHolder<'a>> {
+    let mut there = pods.iter().filter(|pod| uses_node(pod, name_of(node)));
+    there.find_map(|pod| {
+        if ccm.workload.owns(pod) {
+            return None;
+        }
+
+        let other = facts.live.iter().find(|it| it.workload.owns(pod));
+        let theirs = match other {
+            Some(other) => ports_of(other),
+            None => host_ports(pod.spec.as_ref()?),
+        };
+
+        let port = ports
+            .iter()
+            .find(|it| theirs.iter().any(|its| it.conflicts(its)))?;
+        Some(PortHolder {
+            pod,
+            port: port.port,
+            ccm: other,
+        })
+    })
 }
 
 fn uses_node(pod: &Pod, node: &str) -> bool {

@@ -12,7 +12,7 @@ use crate::commands::doctor::{
     ccm::Ccm,
     finding::{Finding, names, quote},
     scheduling::selects,
-    snapshot::{CONTROLLERS, Known, Lack, Origin, Workload},
+    snapshot::{Account, CONTROLLERS, Known, Lack, Origin, Workload},
 };
 
 /// How long a leader may take to begin.
@@ -279,12 +279,13 @@ fn address(facts: &Facts<'_>) -> Option<(String, i32)> {
 /// D12: its account lacks permissions.
 pub(super) fn permissions(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let lacks = facts.snapshot.lacks.as_ref().map_err(Clone::clone)?;
-    let mut accounts: BTreeMap<&(String, String), Vec<&Lack>> = BTreeMap::new();
+    let mut accounts: BTreeMap<&Account, Vec<&Lack>> = BTreeMap::new();
     for lack in lacks {
         accounts.entry(&lack.account).or_default().push(lack);
     }
 
-    let finding = |((namespace, name), lacks): (&(String, String), Vec<&Lack>)| {
+    let finding = |(account, lacks): (&Account, Vec<&Lack>)| {
+        let Account { namespace, name } = account;
         let told = lacks
             .iter()
             .map(|lack| format!("{} {}", lack.verb, lack.resource));

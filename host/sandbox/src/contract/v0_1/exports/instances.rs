@@ -7,7 +7,7 @@ use skydock_cloud as cloud;
 use super::{Guest, generated::instances};
 use crate::{
     answers::{
-        AnswerError, Checked, Element, IngressRules, Rejected,
+        AddressRules, AnswerError, Checked, Element, Rejected,
         names::{self, StandsFor},
         pairs, provider_id, text,
     },
@@ -61,7 +61,7 @@ impl<'a, 's> Guest<'a, 's> {
                     let taken = shared.taken(address);
                     shared.ingress.node(address, node, &taken)
                 }
-                StandsFor::Name(name) => IngressRules::node_name(node, shared.named(name)),
+                StandsFor::Name(name) => AddressRules::node_name(node, shared.named(name)),
                 StandsFor::Service { namespace, name } => shared.no_service(namespace, name),
             };
 

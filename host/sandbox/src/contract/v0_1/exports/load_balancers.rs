@@ -223,7 +223,7 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::{IngressRules, Taken};
+    use crate::answers::{AddressRules, Taken};
 
     // Holds: SEC-16
     #[test]
@@ -256,9 +256,9 @@ mod tests {
     // Holds: SEC-16
     #[test]
     fn a_load_balancer_with_a_cluster_address_is_rejected() {
-        let rules = IngressRules {
+        let rules = AddressRules {
             pods: vec!["10.244.0.0/16".parse().unwrap()],
-            ..IngressRules::default()
+            ..AddressRules::default()
         };
         let service = cloud::Service {
             namespace: "home".into(),

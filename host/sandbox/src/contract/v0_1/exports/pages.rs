@@ -5,8 +5,13 @@ use crate::answers::{AnswerError, Checked, count};
 /// Maximum bytes of the token of the next page.
 const MAX_NEXT: usize = 4 << 10;
 
-/// A page of a list, and the token of the next one.
-pub(crate) type Page<T> = (Vec<T>, Option<String>);
+/// A page of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    /// The token of the next page.
+    pub(crate) next: Option<String>,
+}
 
 /// How many elements a complete list may have.
 #[derive(Clone, Copy)]
@@ -21,13 +26,13 @@ pub(super) struct Limit {
 /// Checks one page of a list, after `before` elements on earlier pages. One invalid element makes the
 /// whole list invalid: without that element, the host would do the wrong thing.
 pub(super) fn page<W, T>(
-    (all, next): Page<W>,
+    Page { items, next }: Page<W>,
     before: usize,
     limit: Limit,
     check: impl Fn(W) -> Checked<T>,
 ) -> Checked<Page<T>> {
     let Limit { what, key, most } = limit;
-    let total = all.len().saturating_add(before);
+    let total = items.len().saturating_add(before);
     if total > most {
         return Err(AnswerError::TooManyListed {
             what,
@@ -41,7 +46,8 @@ pub(super) fn page<W, T>(
         count("bytes in `next`", next.len(), MAX_NEXT)?;
     }
 
-    Ok((all.into_iter().map(check).collect::<Checked<_>>()?, next))
+    let items = items.into_iter().map(check).collect::<Checked<_>>()?;
+    Ok(Page { items, next })
 }
 
 #[cfg(test)]
@@ -56,17 +62,18 @@ mod tests {
             most: 5,
         };
         let checked = |number: usize, next: Option<&str>, before| {
-            let all = vec!["a"; number];
-            page(
-                (all, next.map(Into::into)),
-                before,
-                limit,
-                |it| Ok(it.len()),
-            )
+            let all = Page {
+                items: vec!["a"; number],
+                next: next.map(Into::into),
+            };
+            page(all, before, limit, |it| Ok(it.len()))
         };
         assert_eq!(
             checked(2, Some("p2"), 3),
-            Ok((vec![1, 1], Some("p2".into())))
+            Ok(Page {
+                items: vec![1, 1],
+                next: Some("p2".into()),
+            })
         );
         assert_eq!(
             checked(2, None, 4).unwrap_err().to_string(),
@@ -88,8 +95,11 @@ mod tests {
             "bad" => Err(AnswerError::Missing("one")),
             good => Ok(good.to_owned()),
         };
-        let all = vec!["good", "bad"];
-        let rejected = page((all, None), 0, limit, check);
+        let all = Page {
+            items: vec!["good", "bad"],
+            next: None,
+        };
+        let rejected = page(all, 0, limit, check);
         assert_eq!(rejected, Err(AnswerError::Missing("one")));
     }
 }

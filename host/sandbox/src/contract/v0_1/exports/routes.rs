@@ -44,7 +44,11 @@ impl<'a, 's> Guest<'a, 's> {
                 most: store.data().shared.limits.routes,
             };
             Ok(single_answer(answer).and_then(|it| {
-                page((it.routes, it.next), before, limit, route).map_err(CallError::BadAnswer)
+                let all = Page {
+                    items: it.routes,
+                    next: it.next,
+                };
+                page(all, before, limit, route).map_err(CallError::BadAnswer)
             }))
         })
     }

@@ -98,8 +98,11 @@ impl<'a, 's> Guest<'a, 's> {
                 most: store.data().shared.limits.volumes,
             };
             Ok(single_answer(answer).and_then(|it| {
-                page((it.volumes, it.next), before, limit, |it| volume(it, keys))
-                    .map_err(CallError::BadAnswer)
+                let all = Page {
+                    items: it.volumes,
+                    next: it.next,
+                };
+                page(all, before, limit, |it| volume(it, keys)).map_err(CallError::BadAnswer)
             }))
         })
     }

@@ -135,7 +135,7 @@ fn a_group_in_use_is_deleted_later_without_reading_tags() {
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &blind, &store, &none, 0);
     let answers: Vec<_> = (0..4)
-        .map(|_| delete(&cloud, &service(&[])).map(|(found, _)| found))
+        .map(|_| delete(&cloud, &service(&[])).map(|deleted| deleted.existed))
         .collect();
 
     assert!(answers[0].is_err() && blind.gone.get());
@@ -212,7 +212,7 @@ fn a_stale_remembered_load_balancer_is_looked_up_again() {
         ..LoadBalancer::default()
     };
     remember(&cloud, Some(&old));
-    let answer = delete(&cloud, &service(&[])).map(|(found, _)| found);
+    let answer = delete(&cloud, &service(&[])).map(|deleted| deleted.existed);
 
     assert_eq!(answer, Ok(true));
     assert_eq!(
@@ -233,7 +233,7 @@ fn a_load_balancer_whose_tags_are_not_found_is_not_deleted() {
     });
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-    let answer = delete(&cloud, &service(&[])).map(|(found, _)| found);
+    let answer = delete(&cloud, &service(&[])).map(|deleted| deleted.existed);
 
     assert!(
         matches!(answer, Err(CloudError::InProgress(_))),
@@ -252,7 +252,7 @@ fn own_load_balancer_is_found_after_others_in_the_list() {
     });
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-    let answer = delete(&cloud, &service(&[])).map(|(found, _)| found);
+    let answer = delete(&cloud, &service(&[])).map(|deleted| deleted.existed);
 
     assert_eq!(answer, Ok(true));
     assert_eq!(
@@ -323,11 +323,11 @@ fn a_throttled_target_group_is_deleted_at_the_next_call() {
     });
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-    let first = delete(&cloud, &service(&[])).map(|(found, _)| found);
+    let first = delete(&cloud, &service(&[])).map(|deleted| deleted.existed);
 
     assert!(matches!(first, Err(CloudError::Throttled(_))), "{first:?}");
 
-    let second = delete(&cloud, &service(&[])).map(|(found, _)| found);
+    let second = delete(&cloud, &service(&[])).map(|deleted| deleted.existed);
     assert_eq!(second, Ok(false));
     assert_eq!(
         wire.all("DeleteTargetGroup", "TargetGroupArn"),
@@ -365,7 +365,10 @@ fn without_tags_target_groups_are_deleted_by_exact_name() {
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
 
-    assert_eq!(delete(&cloud, &web).map(|(found, _)| found), Ok(false));
+    assert_eq!(
+        delete(&cloud, &web).map(|deleted| deleted.existed),
+        Ok(false)
+    );
     assert_eq!(wire.all("DeleteTargetGroup", "TargetGroupArn"), ["arn:own"]);
 }
 
@@ -398,7 +401,7 @@ fn a_target_group_used_by_another_service_is_kept() {
     );
 
     assert_eq!(
-        delete(&cloud, &service(&[])).map(|(found, _)| found),
+        delete(&cloud, &service(&[])).map(|deleted| deleted.existed),
         Ok(false)
     );
     assert!(wire.all("DeleteTargetGroup", "TargetGroupArn").is_empty());

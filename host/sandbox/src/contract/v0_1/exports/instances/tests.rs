@@ -24,7 +24,7 @@ fn checked(it: instances::Instance) -> Checked<cloud::Instance> {
         }],
         ..cloud::Node::default()
     };
-    let rules = IngressRules::default();
+    let rules = AddressRules::default();
     let judge = |stands_for: StandsFor<'_>| match stands_for {
         StandsFor::Address(address) => rules.node(address, &node, &Taken::default()),
         StandsFor::Name("n2" | "old.shop") => {

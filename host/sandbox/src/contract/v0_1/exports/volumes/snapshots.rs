@@ -94,7 +94,11 @@ impl<'a, 's> Guest<'a, 's> {
                 most: store.data().shared.limits.volumes,
             };
             Ok(single_answer(answer).and_then(|it| {
-                page((it.snapshots, it.next), before, limit, snapshot).map_err(CallError::BadAnswer)
+                let all = Page {
+                    items: it.snapshots,
+                    next: it.next,
+                };
+                page(all, before, limit, snapshot).map_err(CallError::BadAnswer)
             }))
         })
     }
