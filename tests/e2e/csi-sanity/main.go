@@ -1,5 +1,5 @@
 // Command skydock-csi-sanity runs csi-sanity, the tests of the CSI project for drivers, against a controller part. That needs a node
-// part, which Skydock does not have: the one here only knows its ID. Specs are chosen with the flags of ginkgo.
+// part, which Skydock does not have: the one here only knows its ID, and has nothing to mount. Specs are chosen with the flags of ginkgo.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
@@ -47,6 +48,15 @@ func (n node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesReque
 	return &csi.NodeGetCapabilitiesResponse{}, nil
 }
 
+// These are called when a spec cleans up.
+func (n node) NodeUnpublishVolume(context.Context, *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
+
+func (n node) NodeUnstageVolume(context.Context, *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	return &csi.NodeUnstageVolumeResponse{}, nil
+}
+
 type outcome struct{ failed bool }
 
 func (o *outcome) Fail() { o.failed = true }
@@ -65,8 +75,10 @@ func main() {
 	check(err)
 	defer os.RemoveAll(dir)
 
+	controller := csi.NewIdentityClient(connection)
+	waitUntilReady(controller)
 	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server, identity{controller: csi.NewIdentityClient(connection)})
+	csi.RegisterIdentityServer(server, identity{controller: controller})
 	csi.RegisterNodeServer(server, node{info: &csi.NodeGetInfoResponse{NodeId: *id, MaxVolumesPerNode: *limit}})
 	listener, err := net.Listen("unix", filepath.Join(dir, "node.sock"))
 	check(err)
@@ -85,6 +97,21 @@ func main() {
 	if ran.failed {
 		os.RemoveAll(dir)
 		os.Exit(1)
+	}
+}
+
+// waitUntilReady waits until the controller part leads, as sidecars do.
+func waitUntilReady(controller csi.IdentityClient) {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		answer, err := controller.Probe(context.Background(), &csi.ProbeRequest{})
+		if err == nil && answer.GetReady().GetValue() {
+			return
+		}
+		if time.Now().After(deadline) {
+			log.Fatalf("the controller part is not ready: %v, %v", answer, err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -444,7 +444,8 @@ async fn routes_are_listed_by_page_within_limits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_function_of_the_contract_reaches_a_plugin() {
-    let benches = [Bench::good().await, probe(&[]).await.0];
+    let disks = Bench::volumes("none").await.unwrap();
+    let benches = [Bench::good().await, probe(&[]).await.0, disks];
     let arguments = Arguments {
         nodes: vec![node("n1")],
         ..Arguments::default()
@@ -454,7 +455,7 @@ async fn each_function_of_the_contract_reaches_a_plugin() {
         let mut all = benches.iter();
         let bench = all
             .find(|it| it.plugin.info().can(capability))
-            .unwrap_or_else(|| panic!("export {capability} in probe.rs"));
+            .unwrap_or_else(|| panic!("no fixture exports {capability}"));
 
         let calls = || bench.metric("skydock_plugin_calls_total");
         let before = calls();

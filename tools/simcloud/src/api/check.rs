@@ -13,11 +13,11 @@ const LABELS: usize = 32;
 
 /// Checks a name of at most `most` bytes.
 pub(crate) fn name(name: &str, most: usize) -> Result<()> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
     if name.is_empty() || name.len() > most || !name.bytes().all(fits) {
         return Err(Error::field(
             "name",
-            format!("a name has 1 to {most} letters, digits, `.`, `_`, `-`"),
+            format!("a name has 1 to {most} letters, digits, `.`, `_`, `-`, `+`"),
         ));
     }
     Ok(())
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn names_have_a_length_and_an_alphabet() {
-        for good in ["a", "A.b_c-9", &"x".repeat(128)] {
+        for good in ["a", "A.b_c-9+1", &"x".repeat(128)] {
             assert!(name(good, 128).is_ok(), "{good}");
         }
         for bad in ["", "a b", "a/b", "é", &"x".repeat(129)] {
