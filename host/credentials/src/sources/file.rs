@@ -355,7 +355,7 @@ mod tests {
         let later = SystemTime::now() + Duration::from_secs(10);
         let Contents { stamp, sure, .. } = read(&path, None, later).unwrap().unwrap();
         assert!(sure);
-        assert!(read(&path, Some((stamp, true)), later).unwrap().is_none());
-        assert!(read(&path, Some((stamp, false)), later).unwrap().is_some());
+        assert!(read(&path, Some(stamp), later).unwrap().is_none());
+        assert!(read(&path, None, later).unwrap().is_some());
     }
 }
