@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use skydock_cloud::{Answers, CloudError, StorageError};
 use tokio::sync::{Notify, oneshot};
 
-use crate::busy::Operation;
+use crate::{busy::Operation, failure::of_call};
 
 /// Time for which the first question waits for others.
 const WINDOW: Duration = Duration::from_millis(20);
@@ -110,7 +110,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batch<Q, A> {
                 count,
                 &CloudError::Internal("an answer is missing".to_owned()),
             ),
-            Err(error) => failed(count, &error),
+            Err(error) => failed(count, &of_call(error)),
         };
 
         for ((caller, operation), answer) in callers.into_iter().zip(answers) {

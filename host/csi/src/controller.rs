@@ -17,7 +17,7 @@ use crate::{
     answer,
     batch::Batch,
     busy::{Busy, Object},
-    failure::{Code, Failure},
+    failure::{Code, Failure, of_call},
     page::page,
     patience::ask_again,
     proto,
@@ -324,7 +324,7 @@ impl Controller {
         request: proto::ListVolumesRequest,
     ) -> Result<proto::ListVolumesResponse, Failure> {
         self.serving(Capability::Volumes)?;
-        let all = self.provider.list_volumes().await?;
+        let all = self.provider.list_volumes().await.map_err(of_call)?;
 
         let (entries, next_token) = page(
             all,
@@ -409,8 +409,9 @@ impl Controller {
 
         let object = Some(Object::NewSnapshot(new.name.clone()));
         let created = self.settled(&self.create_snapshots, new, object, left);
+        let created = created.await.map_err(Failure::of_snapshot)?;
         Ok(proto::CreateSnapshotResponse {
-            snapshot: Some(answer::snapshot(&created.await?)),
+            snapshot: Some(answer::snapshot(&created)),
         })
     }
 
@@ -450,11 +451,11 @@ impl Controller {
                 Err(failure) => return Err(failure),
             },
             Snapshots::Of(volume) => {
-                let mut all = self.provider.list_snapshots().await?;
+                let mut all = self.provider.list_snapshots().await.map_err(of_call)?;
                 all.retain(|it| it.volume == volume);
                 all
             }
-            Snapshots::All => self.provider.list_snapshots().await?,
+            Snapshots::All => self.provider.list_snapshots().await.map_err(of_call)?,
         };
 
         let (entries, next_token) = page(
