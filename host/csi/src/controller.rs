@@ -18,10 +18,9 @@ use crate::{
     batch::Batch,
     busy::{Busy, Object},
     failure::{Code, Failure, of_call},
-    page::page,
-    patience::ask_again,
-    proto,
-    request::{self, Snapshots},
+    page::Page,
+    patience::{ask_again, delay},
+    proto, request,
 };
 
 /// The controller part of a CSI driver, on any provider.
@@ -109,7 +108,8 @@ impl Controller {
         object: Option<Object>,
         left: Duration,
     ) -> Result<A, Failure> {
-        let end = Instant::now() + left;
+        let begun = Instant::now();
+        let end = begun + left;
         let operation = object.map(|it| self.busy.begin(it)).transpose()?;
         let operation = operation.map(Arc::new);
         // Again: if this replica has ceased to lead before the operation began, nobody waits for it.
@@ -130,7 +130,8 @@ impl Controller {
                 return Err(error.into());
             };
 
-            let at = self.start + ask_again(self.start.elapsed(), retry.after);
+            let after = delay(retry.after, begun.elapsed());
+            let at = self.start + ask_again(self.start.elapsed(), after);
             if at >= end {
                 return Err(error.into());
             }
@@ -324,15 +325,10 @@ impl Controller {
         request: proto::ListVolumesRequest,
     ) -> Result<proto::ListVolumesResponse, Failure> {
         self.serving(Capability::Volumes)?;
-        let all = self.provider.list_volumes().await.map_err(of_call)?;
+        let page = Page::new(&request.starting_token, request.max_entries)?;
 
-        let (entries, next_token) = page(
-            all,
-            volume_id,
-            &request.starting_token,
-            request.max_entries,
-            answer::volume_entry,
-        )?;
+        let all = self.provider.list_volumes().await.map_err(of_call)?;
+        let (entries, next_token) = page.of(all, volume_id, answer::volume_entry);
         Ok(proto::ListVolumesResponse {
             entries,
             next_token,
@@ -444,27 +440,22 @@ impl Controller {
         left: Duration,
     ) -> Result<proto::ListSnapshotsResponse, Failure> {
         self.serving(Capability::Snapshots)?;
-        let all = match request::snapshots(&request)? {
-            Snapshots::One(id) => match self.settled(&self.get_snapshots, id, None, left).await {
+        let page = Page::new(&request.starting_token, request.max_entries)?;
+        let asked = request::snapshots(&request)?;
+
+        let mut all = match asked.id {
+            Some(id) => match self.settled(&self.get_snapshots, id, None, left).await {
                 Ok(snapshot) => vec![snapshot],
                 Err(failure) if failure.code == Code::NotFound => Vec::new(),
                 Err(failure) => return Err(failure),
             },
-            Snapshots::Of(volume) => {
-                let mut all = self.provider.list_snapshots().await.map_err(of_call)?;
-                all.retain(|it| it.volume == volume);
-                all
-            }
-            Snapshots::All => self.provider.list_snapshots().await.map_err(of_call)?,
+            None => self.provider.list_snapshots().await.map_err(of_call)?,
         };
+        if let Some(volume) = asked.of {
+            all.retain(|it| it.volume == volume);
+        }
 
-        let (entries, next_token) = page(
-            all,
-            snapshot_id,
-            &request.starting_token,
-            request.max_entries,
-            answer::snapshot_entry,
-        )?;
+        let (entries, next_token) = page.of(all, snapshot_id, answer::snapshot_entry);
         Ok(proto::ListSnapshotsResponse {
             entries,
             next_token,

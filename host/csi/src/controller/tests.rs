@@ -361,6 +361,25 @@ async fn volumes_are_listed_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wrong_page_is_rejected_without_a_list() {
+    let (disks, driver, _leads) = driver();
+    for (token, max_entries) in [("b", 0), ("", -1)] {
+        let volumes = ListVolumesRequest {
+            max_entries,
+            starting_token: token.to_owned(),
+        };
+        assert!(driver.list_volumes(volumes).await.is_err());
+        let snapshots = ListSnapshotsRequest {
+            max_entries,
+            starting_token: token.to_owned(),
+            ..ListSnapshotsRequest::default()
+        };
+        assert!(driver.list_snapshots(snapshots, LEFT).await.is_err());
+    }
+    assert_eq!(disks.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_snapshot_is_read_and_not_listed() {
     let (disks, driver, _leads) = driver();
     let list = async |id: &str, volume: &str| {
@@ -380,6 +399,9 @@ async fn one_snapshot_is_read_and_not_listed() {
 
     disks.fails("c", CloudError::NotFound("c".into()));
     assert_eq!(list("c", "").await, "", "no error");
+    disks.calls();
+    assert_eq!(list("a", "of-a").await, "a");
+    assert_eq!(list("a", "of-b").await, "", "both count");
     disks.calls();
     assert_eq!(list("", "of-b").await, "b");
     assert_eq!(list("", "").await, "a b");
