@@ -1,5 +1,7 @@
 //! The requests of the services Identity and Controller, from the check to the answer.
 
+mod returned;
+
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
@@ -13,6 +15,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
+use self::returned::Returned;
 use crate::{
     answer,
     batch::Batch,
@@ -29,6 +32,8 @@ pub struct Controller {
     /// Whether this replica is the leader.
     leads: watch::Receiver<bool>,
     busy: Busy,
+    volumes: Returned,
+    snapshots: Returned,
     /// Since when waiting requests count time.
     start: Instant,
     create_volumes: Arc<Batch<NewVolume, Volume>>,
@@ -78,6 +83,8 @@ impl Controller {
             provider,
             leads,
             busy: Busy::default(),
+            volumes: Returned::default(),
+            snapshots: Returned::default(),
             start: Instant::now(),
         }
     }
@@ -204,10 +211,12 @@ impl Controller {
         let source = request.volume_content_source.clone();
         let new = request::new_volume(request, &info)?;
 
-        let object = Some(Object::NewVolume(new.name.clone()));
+        let name = new.name.clone();
+        let object = Some(Object::NewVolume(name.clone()));
         let created = self
             .settled(&self.create_volumes, new, object, left)
             .await?;
+        self.volumes.remember(&created.id.0, &name)?;
         Ok(proto::CreateVolumeResponse {
             volume: Some(answer::volume(&created, source)),
         })
@@ -226,7 +235,9 @@ impl Controller {
         let id = request::deleted_volume(request)?;
 
         let object = Some(Object::Volume(id.clone()));
-        self.settled(&self.delete_volumes, id, object, left).await?;
+        self.settled(&self.delete_volumes, id.clone(), object, left)
+            .await?;
+        self.volumes.forget(&id.0);
         Ok(proto::DeleteVolumeResponse {})
     }
 
@@ -347,10 +358,17 @@ impl Controller {
         self.serving(Capability::VolumeExpansion)?;
         let (expansion, is_block) = request::expansion(request)?;
 
+        let size = expansion.size;
         let object = Some(Object::Volume(expansion.volume.clone()));
         let expanded = self.settled(&self.expand_volumes, expansion, object, left);
+        let expanded = expanded.await?;
+        if !size.contains(expanded) {
+            // It was larger before: volumes never shrink.
+            let message = format!("the volume has {expanded} bytes, more than limit_bytes");
+            return Err(Failure::new(Code::OutOfRange, message));
+        }
         Ok(proto::ControllerExpandVolumeResponse {
-            capacity_bytes: answer::signed(expanded.await?),
+            capacity_bytes: answer::signed(expanded),
             // The file system has to grow, too.
             node_expansion_required: !is_block,
         })
@@ -403,9 +421,11 @@ impl Controller {
         self.serving(Capability::Snapshots)?;
         let new = request::new_snapshot(request)?;
 
-        let object = Some(Object::NewSnapshot(new.name.clone()));
+        let name = new.name.clone();
+        let object = Some(Object::NewSnapshot(name.clone()));
         let created = self.settled(&self.create_snapshots, new, object, left);
         let created = created.await.map_err(Failure::of_snapshot)?;
+        self.snapshots.remember(&created.id.0, &name)?;
         Ok(proto::CreateSnapshotResponse {
             snapshot: Some(answer::snapshot(&created)),
         })
@@ -424,8 +444,9 @@ impl Controller {
         let id = request::deleted_snapshot(request)?;
 
         let object = Some(Object::Snapshot(id.clone()));
-        self.settled(&self.delete_snapshots, id, object, left)
+        self.settled(&self.delete_snapshots, id.clone(), object, left)
             .await?;
+        self.snapshots.forget(&id.0);
         Ok(proto::DeleteSnapshotResponse {})
     }
 
