@@ -44,6 +44,8 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let manifest = args.manifest.clone();
     let planned = blocking(async move { manifest.as_deref().map(planned).transpose() }).await?;
 
+    let named = args.kubeconfig.clone();
+    let has_master = args.master.is_some();
     let access = ClusterAccess {
         kubeconfig: args.kubeconfig.or_else(usual_kubeconfig),
         master: args.master,
@@ -69,6 +71,8 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         (Err(error), None) => return Err(error),
     };
     snapshot.planned = planned.unwrap_or_default();
+    let server = api_server.as_ref().filter(|_| has_master);
+    snapshot.kubectl = kubectl_flags(named.as_deref(), server);
 
     let node = args.node.as_deref();
     check_node(&snapshot, node)?;
@@ -101,6 +105,14 @@ fn planned(file: &Path) -> anyhow::Result<Vec<Workload>> {
     Ok(planned)
 }
 
+/// Returns the flags of kubectl for the cluster that `--kubeconfig` and `--master` name.
+fn kubectl_flags(kubeconfig: Option<&Path>, server: Option<&http::Uri>) -> String {
+    let flag = |name: &str, value: String| format!(" --{name}={}", finding::quote(&value));
+    let kubeconfig = kubeconfig.map(|file| flag("kubeconfig", file.display().to_string()));
+    let server = server.map(|url| flag("server", url.to_string()));
+    [kubeconfig, server].into_iter().flatten().collect()
+}
+
 /// Returns the kubeconfig that kubectl would use, unless this runs in a Pod.
 fn usual_kubeconfig() -> Option<PathBuf> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
@@ -124,4 +136,25 @@ fn check_node(snapshot: &Snapshot, node: Option<&str>) -> anyhow::Result<()> {
         bail!("there is no node {name:?} in the cluster");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectl_is_told_which_cluster() {
+        let url: http::Uri = "https://192.0.2.1:6443/".parse().unwrap();
+        for (kubeconfig, server, expected) in [
+            (None, None, ""),
+            (Some("staging.conf"), None, " --kubeconfig=staging.conf"),
+            (
+                Some("a; b"),
+                Some(&url),
+                " --kubeconfig='a; b' --server=https://192.0.2.1:6443/",
+            ),
+        ] {
+            assert_eq!(kubectl_flags(kubeconfig.map(Path::new), server), expected);
+        }
+    }
 }

@@ -49,6 +49,10 @@ pub(super) struct Snapshot {
     pub(super) lacks: Known<Vec<Lack>>,
     /// What the cloud says, if there is a configuration to ask it with.
     pub(super) cloud: Option<Cloud>,
+    /// Accounts outside of kube-system that may change nodes.
+    pub(super) trusted: Vec<Account>,
+    /// Flags that tell kubectl which cluster this is, each after a blank.
+    pub(super) kubectl: String,
     /// What a manifest will run.
     pub(super) planned: Vec<Workload>,
     /// What was not read, so that absences prove nothing.
@@ -72,6 +76,8 @@ impl Snapshot {
             endpoints: nothing(unknown),
             lacks: nothing(unknown),
             cloud: None,
+            trusted: Vec::new(),
+            kubectl: String::new(),
             planned: Vec::new(),
             notices: Vec::new(),
         }

@@ -10,7 +10,7 @@ use skydock_secrets::redacted;
 use super::{Facts, Leads, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
-    finding::{Finding, names, quote},
+    finding::{Finding, names, quote, target},
     scheduling::selects,
     snapshot::{Account, CONTROLLERS, Known, Lack, Origin, Workload},
 };
@@ -80,15 +80,17 @@ fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> 
 }
 
 fn scaled_to_zero(workload: &Workload, waiting: usize) -> Option<Finding> {
-    (waiting > 0).then(|| {
-        Finding::problem(workload.title(), "it has 0 replicas")
-            .why(format!("{waiting} nodes wait for it"))
-            .run(format!(
-                "kubectl --namespace {} scale {} {} --replicas=1",
-                quote(&workload.namespace),
-                workload.kind.to_lowercase(),
-                quote(&workload.name)
-            ))
+    if waiting == 0 {
+        return None;
+    }
+    let finding = Finding::problem(workload.title(), "it has 0 replicas")
+        .why(format!("{waiting} nodes wait for it"));
+    Some(match target(workload) {
+        Some((kind, name)) => finding.run(format!(
+            "kubectl --namespace {} scale {kind} {name} --replicas=1",
+            quote(&workload.namespace)
+        )),
+        None => finding.text("scale it to 1"),
     })
 }
 
@@ -251,16 +253,15 @@ pub(super) fn api_server(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         )
         .why("it cannot reach the API server, and that Pod may wait for a node that is initialized");
         let change = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT";
-        findings.push(match address(facts) {
-            Some((host, port)) if workload.origin == Origin::Cluster && workload.kind != "Pod" => finding.run(format!(
-                "kubectl --namespace {} set env {}/{} KUBERNETES_SERVICE_HOST={} KUBERNETES_SERVICE_PORT={port}",
+        let target = target(workload).filter(|_| workload.origin == Origin::Cluster);
+        findings.push(match (address(facts), target) {
+            (Some((host, port)), Some((kind, name))) => finding.run(format!(
+                "kubectl --namespace {} set env {kind}/{name} KUBERNETES_SERVICE_HOST={} KUBERNETES_SERVICE_PORT={port}",
                 quote(&workload.namespace),
-                workload.kind.to_lowercase(),
-                quote(&workload.name),
                 quote(&host)
             )),
-            Some((host, port)) => finding.text(format!("set {change} in env of the container to {host} and {port}")),
-            None => finding.text(format!("set {change} in env of the container to the address of the API server on a node")),
+            (Some((host, port)), None) => finding.text(format!("set {change} in env of the container to {host} and {port}")),
+            (None, _) => finding.text(format!("set {change} in env of the container to the address of the API server on a node")),
         });
     }
     Ok(findings)

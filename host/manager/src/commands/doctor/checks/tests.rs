@@ -96,6 +96,21 @@ status: {conditions: [{type: Ready, status: 'True'}]}
 const TOLERATIONS: &str = "tolerations: [{key: node.cloudprovider.kubernetes.io/uninitialized, operator: Exists}, \
                            {key: node-role.kubernetes.io/control-plane, operator: Exists}, {key: node.kubernetes.io/not-ready, operator: Exists}]";
 
+/// kube-proxy, which does not run yet, and the API server.
+const PROXY_WAITS: &str = "
+---
+kind: Pod
+metadata: {name: kube-proxy-1, namespace: kube-system}
+spec: {nodeName: new, containers: []}
+status: {phase: Pending}
+---
+kind: EndpointSlice
+metadata: {name: kubernetes}
+addressType: IPv4
+endpoints: [{addresses: [192.0.2.1]}]
+ports: [{port: 6443}]
+";
+
 /// Returns a Deployment of another cloud's program with these fields of the Pod and the container.
 fn deployment(pod: &str, container: &str) -> String {
     object("Deployment", "kube-system", "metal-ccm", "", pod, container)
@@ -279,8 +294,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         (
             "kube-proxy waits, too",
             format!(
-                "{NEW}{}\n---\nkind: Pod\nmetadata: {{name: kube-proxy-1, namespace: kube-system}}\nspec: {{nodeName: new}}\nstatus: {{phase: Pending}}\n\
-                 ---\nkind: EndpointSlice\nmetadata: {{name: kubernetes}}\naddressType: IPv4\nendpoints: [{{addresses: [192.0.2.1]}}]\nports: [{{port: 6443}}]\n",
+                "{NEW}{}{PROXY_WAITS}",
                 deployment(tolerant, "args: []") + &pod("''", "{phase: Pending}")
             ),
             &["D7"],
@@ -530,6 +544,30 @@ fn hostile_texts_are_shown_without_effect() {
         text.contains(r"patch deployment 'a\u{1b}[31m'\''$(reboot)'"),
         "{text}"
     );
+}
+
+#[test]
+fn owners_of_any_kind_and_name_are_no_commands() {
+    for (kind, name) in [
+        ("statefulset x; touch y; #", "foo"),
+        ("x/$(touch y)", "foo"),
+        ("Deployment", "--server=https://touch.example"),
+        ("Touch", "touch"),
+    ] {
+        let owned = format!(
+            "\n---\nkind: Pod\nmetadata: {{name: web-0, namespace: kube-system, ownerReferences: [{{kind: {kind:?}, name: {name:?}, controller: true, \
+             apiVersion: v1, uid: '1'}}]}}\nspec: {{containers: [{{name: ccm, image: x/metal-cloud-controller-manager, args: [--leader-elect=false]}}]}}\n\
+             status: {{phase: Pending}}\n{PROXY_WAITS}"
+        );
+        let found = found(&snapshot(&format!("{NEW}{owned}")));
+        assert!(found.iter().any(|(id, _)| id == "D2"), "{found:#?}");
+        assert!(found.iter().any(|(id, _)| id == "D7"), "{found:#?}");
+        let commands = found.iter().flat_map(|(_, finding)| &finding.fix);
+        for fix in commands {
+            let Fix::Command(command) = fix else { continue };
+            assert!(!command.to_lowercase().contains("touch"), "{command}");
+        }
+    }
 }
 
 #[test]
