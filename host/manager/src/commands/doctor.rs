@@ -7,6 +7,7 @@ mod ccm;
 mod checks;
 mod cloud;
 mod finding;
+mod permissions;
 mod read;
 mod report;
 mod scheduling;
@@ -26,7 +27,7 @@ use self::{
     ccm::Ccm,
     checks::Facts,
     report::Report,
-    snapshot::{Origin, Snapshot, Unknown, Workload},
+    snapshot::{CONTROLLERS, Origin, Snapshot, Unknown, Workload},
 };
 use super::migrate;
 use crate::{
@@ -94,11 +95,17 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 fn planned(file: &Path) -> anyhow::Result<Vec<Workload>> {
     let name = file.display().to_string();
     let documents = migrate::parse(&file::text(file)?).with_context(|| name.clone())?;
-    let read = |document: &serde_json::Value| {
-        let kind = document.get("kind")?.as_str()?;
-        Workload::read(kind, document, Origin::Manifest(name.clone()))
-    };
-    let planned: Vec<_> = documents.iter().filter_map(read).collect();
+    let mut planned = Vec::new();
+    for document in &documents {
+        let kind = document.get("kind").and_then(serde_json::Value::as_str);
+        let Some(kind) = kind.filter(|kind| *kind == "Pod" || CONTROLLERS.contains(kind)) else {
+            continue;
+        };
+        match Workload::read(kind, document, Origin::Manifest(name.clone())) {
+            Some(workload) => planned.push(workload),
+            None => bail!("{name}: a {kind} in it could not be decoded"),
+        }
+    }
     if planned.iter().all(|workload| Ccm::new(workload).is_none()) {
         bail!("{name}: no cloud-controller-manager was found in it");
     }

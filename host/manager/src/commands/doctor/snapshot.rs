@@ -17,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use skydock_cloud::{CloudError, Instance};
 
+use super::permissions::Permission;
+
 /// Kinds that run Pods and keep their number.
 pub(super) const CONTROLLERS: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
 
@@ -115,12 +117,7 @@ pub(super) struct Account {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lack {
     pub(super) account: Account,
-    pub(super) verb: &'static str,
-    pub(super) group: &'static str,
-    /// With its subresource.
-    pub(super) resource: &'static str,
-    /// If it is needed only there.
-    pub(super) namespace: Option<String>,
+    pub(super) permission: Permission,
 }
 
 /// Where a workload comes from.
