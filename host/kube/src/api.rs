@@ -3,7 +3,7 @@
 
 mod deadline;
 
-pub use self::deadline::with_deadline;
+pub use self::deadline::{with_deadline, with_limit};
 use http::{Request, header};
 use kube::{
     Client, Resource,
