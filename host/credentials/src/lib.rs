@@ -22,6 +22,7 @@ mod sources;
 
 pub use cloud_config::cloud_conf::{CloudConfError, split_cloud_conf};
 pub use cloud_config::clouds_file;
+pub use cloud_config::has_global;
 pub use cloud_config::keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
 pub use cloud_config::withheld::Withheld;
 pub use credential::{
@@ -30,6 +31,7 @@ pub use credential::{
 pub use credentials::{
     BindError, Credentials, CredentialsError, CredentialsErrors, Dependencies, Issuers,
 };
+pub use kinds::aws::imds::instance_region;
 pub use masking::answer_mask::AnswerMask;
 pub use masking::maskable::Unmaskable;
 pub use masking::secret::{Secret, redact};

@@ -38,7 +38,7 @@ use skydock_kube::{
     events::Recorder,
     service_accounts,
 };
-use skydock_sandbox::{ClusterSlot, Plugin, PluginMetrics};
+use skydock_sandbox::{ClusterSlot, Plugin, PluginMetrics, PluginSource};
 use skydock_serving::{Readiness, Served, secure, start_plain};
 use tokio::{
     sync::watch,
@@ -120,7 +120,8 @@ pub(crate) async fn load_plugin(
     if let Some(url) = api_server {
         tokio::spawn(Arc::clone(&egress).follow_api_server(url));
     }
-    plugin::load(config, metrics, ClusterSlot::default(), egress).await
+    let template = plugin::source_template(config, egress).await;
+    plugin::load(config, metrics, ClusterSlot::default(), template).await
 }
 
 /// Serves health, loads the plugin and connects to the API server, in this order: a slow
@@ -158,8 +159,8 @@ async fn start(
     let served_at = serve(&config, served, &sources, &egress, &process).await?;
 
     let cluster = ClusterSlot::default();
-    let access_for_plugin = Arc::clone(&egress);
-    let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), access_for_plugin).await?;
+    let template = plugin::source_template(&config, Arc::clone(&egress)).await;
+    let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), template.clone()).await?;
     check_routes(&config, &plugin.info())?;
     sources.follow(&plugin, &process);
     let csi = start_csi(&config, &plugin, csi_metrics, &process)?;
@@ -167,7 +168,7 @@ async fn start(
 
     let api_server = connect(&config, &egress, &process).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
-    follow_file(&config, &plugin, &egress, file_metrics, &process);
+    follow_file(&config, &plugin, &egress, template, file_metrics, &process);
     // From here on, /readyz depends only on the Lease.
     readiness.send_replace(Readiness::ApiServerReached);
 
@@ -291,6 +292,7 @@ fn follow_file(
     config: &Config,
     plugin: &Arc<Plugin>,
     egress: &Arc<Egress>,
+    template: PluginSource,
     metrics: FileMetrics,
     process: &CancellationToken,
 ) {
@@ -308,7 +310,6 @@ fn follow_file(
     let following = config::follow(file, followed);
     tokio::spawn(process.clone().run_until_cancelled_owned(following));
 
-    let template = plugin::source_template(config, Arc::clone(egress));
     let applying = plugin::follow_settings(Arc::clone(plugin), template, settings);
     tokio::spawn(process.clone().run_until_cancelled_owned(applying));
 }

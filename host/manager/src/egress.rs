@@ -18,8 +18,10 @@ use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_credentials::{
-    CredentialMetrics, Credentials, CredentialsErrors, Dependencies, SystemClock,
-    config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
+    CredentialError, CredentialMetrics, Credentials, CredentialsErrors, Dependencies, Issuer,
+    SystemClock,
+    config::{AwsConfig, AwsSource, ClientCertificate, ClientCertificateConfig, CredentialConfig},
+    instance_region,
 };
 use skydock_egress::{
     Audit, AuditConfig, ConfigErrors, EgressMetrics, EgressRule, Gateway, GatewayDependencies,
@@ -127,6 +129,27 @@ fn issuers_tls<'a>(
     Some((tls, certificate.map(ClientCertificateConfig::certificate)))
 }
 
+/// Returns the first credential of a plugin with keys from the EC2 metadata service.
+fn of_instance<'a>(policy: &'a EgressPolicy, plugin: &str) -> Option<&'a AwsConfig> {
+    let credentials = policy.credentials.iter();
+    let mut of_aws = credentials.filter_map(|credential| match credential {
+        CredentialConfig::AwsSigv4(config) => Some(config),
+        _ => None,
+    });
+    of_aws.find(|config| {
+        config.binding.plugin == plugin && matches!(config.source, AwsSource::Imds { .. })
+    })
+}
+
+/// Returns a client for the issuer of a credential.
+fn issuer(policy: &EgressPolicy, credential: &str) -> Arc<dyn Issuer> {
+    let (tls, certificate) = issuers_tls(policy, credential).unzip();
+    Arc::new(HostIssuer::new(
+        tls.cloned().unwrap_or_default(),
+        certificate.flatten(),
+    ))
+}
+
 /// Creates all credentials, each with a client for its issuer.
 fn credentials(
     policy: &EgressPolicy,
@@ -134,13 +157,7 @@ fn credentials(
 ) -> Result<Credentials, CredentialsErrors> {
     let of = policy.clone();
     let dependencies = Dependencies {
-        issuers: Box::new(move |name| {
-            let (tls, certificate) = issuers_tls(&of, name).unzip();
-            Arc::new(HostIssuer::new(
-                tls.cloned().unwrap_or_default(),
-                certificate.flatten(),
-            ))
-        }),
+        issuers: Box::new(move |name| issuer(&of, name)),
         clock: Arc::new(SystemClock),
         metrics: metrics.clone(),
     };
@@ -301,6 +318,25 @@ impl Egress {
     fn try_out(&self, settings: &Settings) -> Result<(), EgressError> {
         Gateway::new(&self.plugin, settings, self.dependencies.clone())?;
         Ok(())
+    }
+
+    /// Returns the region of this instance, if a credential of the plugin has its keys from the EC2
+    /// metadata service.
+    ///
+    /// # Errors
+    /// If the service does not answer with a region.
+    pub(crate) async fn instance_region(&self) -> Result<Option<String>, CredentialError> {
+        let found = {
+            let state = self.state();
+            let policy = &state.active.policy;
+            let config = of_instance(policy, &self.plugin);
+            config.map(|config| (config.clone(), issuer(policy, &config.name)))
+        };
+
+        match found {
+            Some((config, issuer)) => instance_region(&config, issuer).await,
+            None => Ok(None),
+        }
     }
 
     /// Closes a port of this machine.

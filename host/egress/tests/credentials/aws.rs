@@ -57,6 +57,20 @@ async fn every_source_provides_signing_keys() {
 }
 
 #[tokio::test]
+async fn the_region_of_the_instance_is_read_with_a_token() {
+    for &(source, _) in SOURCES {
+        let world = World::new().await;
+        let region = world.instance_region(&yaml(source)).await.unwrap();
+        let is_instance = source.contains("imds");
+        let expected = is_instance.then_some("eu-central-1");
+        assert_eq!(region.as_deref(), expected, "{source}");
+
+        let asked = world.cloud.seen("/latest/");
+        assert_eq!(!asked.is_empty(), is_instance, "{source}");
+    }
+}
+
+#[tokio::test]
 async fn a_chain_assumes_each_role_with_the_previous_keys() {
     let world = World::new().await;
     key_id(&world, SOURCES[6].0).await.unwrap();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use skydock_credentials::{
     Credential, CredentialError, CredentialMetrics, Credentials, CredentialsErrors, Dependencies,
-    Issuer, Prepared, RequestKind, SystemClock, config::CredentialConfig,
+    Issuer, Prepared, RequestKind, SystemClock, config::CredentialConfig, instance_region,
 };
 use tempfile::TempDir;
 
@@ -61,16 +61,31 @@ impl World {
             .replace("DIR", self.folder.path().to_str().unwrap())
     }
 
-    pub(crate) fn try_credential(
-        &self,
-        yaml: &str,
-    ) -> Result<Arc<dyn Credential>, CredentialsErrors> {
+    fn config(&self, yaml: &str) -> CredentialConfig {
         let yaml = format!(
             "{{name: c, for: {{plugin: p, digest: any}}, {}}}",
             self.fill(yaml)
         );
-        let config: CredentialConfig =
-            serde_saphyr::from_str(&yaml).unwrap_or_else(|error| panic!("{yaml}: {error}"));
+        serde_saphyr::from_str(&yaml).unwrap_or_else(|error| panic!("{yaml}: {error}"))
+    }
+
+    /// Returns the region of the instance, as with a credential of AWS.
+    pub(crate) async fn instance_region(
+        &self,
+        yaml: &str,
+    ) -> Result<Option<String>, CredentialError> {
+        let CredentialConfig::AwsSigv4(config) = self.config(yaml) else {
+            panic!("{yaml} is not of AWS");
+        };
+        let issuer = Arc::clone(&self.plain) as Arc<dyn Issuer>;
+        instance_region(&config, issuer).await
+    }
+
+    pub(crate) fn try_credential(
+        &self,
+        yaml: &str,
+    ) -> Result<Arc<dyn Credential>, CredentialsErrors> {
+        let config = self.config(yaml);
         let plain = Arc::clone(&self.plain);
         let dependencies = Dependencies {
             issuers: Box::new(move |_| Arc::clone(&plain) as Arc<dyn Issuer>),

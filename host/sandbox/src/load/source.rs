@@ -8,7 +8,7 @@ use std::{
 };
 
 use sha2::{Digest as _, Sha256};
-use skydock_credentials::{config::DigestPin, split_cloud_conf};
+use skydock_credentials::{config::DigestPin, has_global, split_cloud_conf};
 use skydock_resources::files::open;
 
 use skydock_cloud::Pairs;
@@ -45,6 +45,8 @@ pub struct PluginSource {
     pub ingress: AddressRules,
     /// The operator's options for the plugin.
     pub options: Pairs,
+    /// Options that apply if neither `options` nor the section `[Global]` of the file has them.
+    pub default_options: Pairs,
     /// SHA-256 that the component must have. By default any.
     pub digest: DigestPin,
     /// What the operator permits it. By default nothing.
@@ -226,11 +228,13 @@ impl Files {
                 .map(|config| digest(config.text.as_bytes())),
         };
 
+        let text = cloud_config.as_ref().map(CloudConfig::text);
+        let options = with_defaults(source, text.unwrap_or_default());
         let settings = Settings::new(
             source.cluster_name.clone(),
             source.cluster_cidrs.clone(),
             cloud_config,
-            source.options.clone(),
+            options,
         );
 
         Ok(Self {
@@ -278,6 +282,20 @@ fn read_config(path: &Path, secrets: ConfigSecrets) -> Result<CloudConfig, LoadP
     };
 
     Ok(CloudConfig::new(path.to_owned(), text))
+}
+
+/// Returns the operator's options, and the defaults of those that neither they nor the file has.
+fn with_defaults(source: &PluginSource, text: &str) -> Pairs {
+    let given = &source.options;
+    let is_given = |name: &str| given.keys().any(|key| key.eq_ignore_ascii_case(name));
+
+    let mut options = given.clone();
+    for (name, value) in &source.default_options {
+        if !is_given(name) && !has_global(text, name) {
+            options.insert(name.clone(), value.clone());
+        }
+    }
+    options
 }
 
 fn options_without_secrets(options: &Pairs) -> Result<(), LoadProblem> {
@@ -466,6 +484,28 @@ mod tests {
         }
 
         assert!(Files::read(&source("region", "north", ConfigSecrets::Rejected)).is_ok());
+    }
+
+    #[test]
+    fn a_default_option_applies_if_nothing_else_sets_it() {
+        let pairs = |name: &str, value: &str| Pairs::from([(name.to_owned(), value.to_owned())]);
+        for (options, text, expected) in [
+            (Pairs::new(), "", pairs("region", "found")),
+            (
+                Pairs::new(),
+                "[Global]\nVPC = v\n",
+                pairs("region", "found"),
+            ),
+            (Pairs::new(), "[Global]\nRegion = r\n", Pairs::new()),
+            (pairs("Region", "r"), "", pairs("Region", "r")),
+        ] {
+            let source = PluginSource {
+                options,
+                default_options: pairs("region", "found"),
+                ..PluginSource::default()
+            };
+            assert_eq!(with_defaults(&source, text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -176,7 +176,8 @@ impl Raw {
                 Problem::at(
                     None,
                     "the region is missing: set Region in section [Global], or the plugin option region; \
-                     a plugin has no instance metadata to read it from",
+                     Skydock reads it from the metadata service of an instance only if the plugin is named aws and has a \
+                     credential with the source imds",
                 )
             })?,
         };

@@ -24,8 +24,13 @@ use crate::cluster::{
 };
 
 const LISTS: &str = include_str!("lists.json");
+/// The region of AWS, as an option of the plugin.
+const REGION: &str = "region: eu-west-1";
 /// What a list needs besides image and mounts, by its name.
-const CHANGES: [(&str, Change); 4] = [
+const CHANGES: [(&str, Change); 6] = [
+    // The test has no metadata service, from which Skydock would read it.
+    ("AWS kustomize base", Change::Option(REGION)),
+    ("AWS kustomize superset-role", Change::Option(REGION)),
     // The metrics of this cloud-controller-manager have a server of their own.
     (
         "hcloud chart DaemonSet",
@@ -85,6 +90,8 @@ const STAND_IN: &str = "  permissions: {providerIDs: [\"static://\"]}\n";
 enum Change {
     /// This flag.
     Added(&'static str),
+    /// This option of the plugin, in place of a configuration of the cloud.
+    Option(&'static str),
     /// It does not start because of this flag.
     Rejected(&'static str),
 }
@@ -192,9 +199,13 @@ impl List {
             "openstack" => KEYSTONE.replace("FILE", cloud_config),
             _ => STAND_IN.to_owned(),
         };
+        let settings = match self.change() {
+            Some(Change::Option(option)) => format!("options: {{{option}}}"),
+            _ => format!("cloudConfig: {cloud_config}"),
+        };
         format!(
             "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n\
-             - name: {plugin}\n  file: /plugins/{plugin}.wasm\n  cloudConfig: {cloud_config}\n{rest}"
+             - name: {plugin}\n  file: /plugins/{plugin}.wasm\n  {settings}\n{rest}"
         )
     }
 
@@ -221,7 +232,8 @@ impl List {
                 files.insert(path.to_owned(), content);
             }
         }
-        if self.flag("cloud-config").is_none() {
+        let has_options = matches!(self.change(), Some(Change::Option(_)));
+        if self.flag("cloud-config").is_none() && !has_options {
             files.insert(CLOUD_CONFIG.to_owned(), cloud.to_owned());
         }
         if self.shell.is_some() {
@@ -249,6 +261,7 @@ impl List {
         };
         let note = match self.change() {
             Some(Change::Added(flag)) => format!("with {flag}"),
+            Some(Change::Option(option)) => format!("with the option {option}"),
             Some(Change::Rejected(flag)) => format!("because of {flag}"),
             None if self.shell.is_some() => "in the image with a shell".to_owned(),
             None => String::new(),

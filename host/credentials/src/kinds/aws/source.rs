@@ -10,6 +10,7 @@ use http::{Request, header};
 use serde_json::Value;
 
 use super::{
+    imds::Imds,
     sigv4::{Dated, Keys},
     sts::{self, Sts},
 };
@@ -22,9 +23,6 @@ use crate::{
         issuer_client::{IssuerClient, finish, missing},
     },
 };
-
-/// The EC2 metadata service.
-const IMDS: &str = "http://169.254.169.254";
 
 /// The agent of EKS Pod Identity.
 const POD_IDENTITY: &str = "http://169.254.170.23/v1/credentials";
@@ -131,10 +129,7 @@ impl Aws {
                 let keys = shared_file::read(&self.issuer, &self.text(0).await?, profile)?;
                 Ok(Dated { keys, end: None })
             }
-            AwsSource::Imds { endpoint } => {
-                self.imds(endpoint.as_ref().map_or(IMDS, IssuerUrl::as_str))
-                    .await
-            }
+            AwsSource::Imds { endpoint } => self.imds(endpoint.as_ref()).await,
             AwsSource::WebIdentity {
                 role_arn,
                 session_name,
@@ -176,36 +171,18 @@ impl Aws {
     }
 
     /// Obtains keys with IMDSv2: first a token, then the name of the role, then its keys.
-    async fn imds(&self, endpoint: &str) -> Result<Dated, Failure> {
-        let base = endpoint.trim_end_matches('/');
-        let request = Request::put(format!("{base}/latest/api/token"))
-            // In seconds. The token is used immediately.
-            .header("X-aws-ec2-metadata-token-ttl-seconds", "60");
-        let answer = self.issuer.send(finish(request, Bytes::new())?).await?;
-        let token = self.issuer.keep(answer.body().to_vec());
-        let token = self.issuer.header_value(&token, "")?;
+    async fn imds(&self, endpoint: Option<&IssuerUrl>) -> Result<Dated, Failure> {
+        const ROLES: &str = "iam/security-credentials/";
+        let service = Imds::open(&self.issuer, endpoint).await?;
 
-        let get = |path: String| {
-            finish(
-                Request::get(path).header("X-aws-ec2-metadata-token", token.clone()),
-                Bytes::new(),
-            )
-        };
-
-        let roles = format!("{base}/latest/meta-data/iam/security-credentials/");
-        let answer = self.issuer.send(get(roles.clone())?).await?;
-        let role = String::from_utf8_lossy(answer.body());
         // An instance has one role at most.
-        let role = role
-            .lines()
-            .next()
-            .map(str::trim)
-            .filter(|role| !role.is_empty());
+        let role = service.line(ROLES).await?;
         let role = role.ok_or_else(|| Failure::denied("this instance has no role"))?;
         // The name comes from a server: encoded, it stays one segment of the path.
         let role = crate::request::encode::percent(role.as_bytes(), b"");
 
-        let answer = self.issuer.json(get(format!("{roles}{role}"))?).await?;
+        let keys = service.get(&format!("{ROLES}{role}"))?;
+        let answer = self.issuer.json(keys).await?;
         if answer
             .get("Code")
             .and_then(Value::as_str)

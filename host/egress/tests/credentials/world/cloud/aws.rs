@@ -26,6 +26,7 @@ pub(super) fn answer(cloud: &Cloud, seen: &Seen) -> Option<Reply> {
             Some("node-role\n".into_response())
         }
         ("GET", "/latest/meta-data/iam/security-credentials/node-role") => Some(keys(cloud)),
+        ("GET", "/latest/meta-data/placement/region") => Some("eu-central-1\n".into_response()),
         ("GET", "/v1/credentials") if seen.header("authorization") == POD_TOKEN => {
             Some(keys(cloud))
         }
