@@ -153,6 +153,7 @@ async fn start(
         registry,
         readiness: readiness.subscribe(),
         election: election.as_ref().map(Election::watched),
+        controllers: config.controllers.iter().map(|it| it.name).collect(),
     };
     let leadership = election.as_ref().map(|election| election.state.subscribe());
     let sources = Sources::new(leadership, Arc::clone(&egress));

@@ -38,6 +38,8 @@ pub struct Served {
     pub readiness: Receiver<Readiness>,
     /// The election; `None` without leader election.
     pub election: Option<Election>,
+    /// The names of the controllers.
+    pub controllers: Vec<&'static str>,
 }
 
 /// How far the start of the process has come. Each state includes those before it.
@@ -76,10 +78,13 @@ type Check = (&'static str, bool);
 
 impl Served {
     /// Returns the checks of `/healthz`: their names and results. They include neither the plugin
-    /// nor the API server: restarting the process does not fix them.
+    /// nor the API server: restarting the process does not fix them. Those of controllers never
+    /// fail, as in upstream: their failures are in metrics and events.
     fn checks(&self) -> Vec<Check> {
         let elected = self.election.as_ref().is_none_or(Election::is_healthy);
-        vec![("ping", true), ("leaderElection", elected)]
+        let mut checks = vec![("ping", true), ("leaderElection", elected)];
+        checks.extend(self.controllers.iter().map(|name| (*name, true)));
+        checks
     }
 
     /// Returns the checks of `/readyz`: whether this process could lead if the leader ended now. A
@@ -301,6 +306,7 @@ mod tests {
                 lease: watch::channel(lease).1,
                 lease_duration: Duration::from_secs(15),
             }),
+            controllers: vec!["service-lb-controller"],
         };
         Arc::new(Content {
             served,
@@ -415,6 +421,27 @@ mod tests {
 
         for (name, expected) in [("ping", 200), ("leaderElection", 500), ("x", 404)] {
             assert_eq!(text(one(&bad, name)).await.0, expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn each_controller_has_a_check() {
+        let content = content(Readiness::Starting, None);
+        let query = RawQuery(Some("verbose".to_owned()));
+        let (_, all) = text(healthz(State(Arc::clone(&content)), query).await).await;
+        assert!(all.contains("[+]service-lb-controller ok\n"), "{all}");
+
+        let router = Arc::into_inner(content).unwrap().served.router();
+        for endpoint in ["healthz", "livez", "readyz"] {
+            for (name, expected) in [
+                ("service-lb-controller", 200),
+                ("node-route-controller", 404),
+            ] {
+                let request = http::Request::get(format!("/{endpoint}/{name}"));
+                let request = request.body(Body::empty()).unwrap();
+                let answer = router.clone().oneshot(request).await.unwrap();
+                assert_eq!(answer.status(), expected, "/{endpoint}/{name}");
+            }
         }
     }
 
