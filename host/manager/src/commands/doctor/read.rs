@@ -406,6 +406,49 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_cluster_is_only_read() {
+        let api = FakeApi::default();
+        let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+        api.answer("GET", "/version", 200, version);
+        for path in [
+            "/api/v1/nodes",
+            "/api/v1/pods",
+            "/api/v1/events",
+            "/apis/apps/v1/daemonsets",
+            "/apis/apps/v1/statefulsets",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+        ] {
+            api.answer("GET", path, 200, json!({"items": []}));
+        }
+        // Permissions of both accounts are asked for, and whether the other one is trusted.
+        let ccm = |namespace: &str| {
+            json!({"metadata": {"name": "ccm", "namespace": namespace}, "spec": {"template": {"spec": {
+                "serviceAccountName": "ccm", "containers": [{"name": "ccm", "image": "x/skydock"}]}}}})
+        };
+        let deployments = json!({"items": [ccm("kube-system"), ccm("mine")]});
+        api.answer("GET", "/apis/apps/v1/deployments", 200, deployments);
+        let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        for _ in 0..500 {
+            api.answer("POST", reviews, 201, json!({"status": {"allowed": true}}));
+        }
+
+        let read = snapshot(&api.client()).await;
+        assert!(read.lacks.is_ok_and(|lacks| lacks.is_empty()));
+        let requests = api.requests();
+        let (reads, others): (Vec<_>, Vec<_>) =
+            requests.into_iter().partition(|it| it.method == "GET");
+        assert!(reads.len() >= 10 && others.len() > 10, "{reads:?}");
+        for request in others {
+            // The API server keeps no reviews.
+            let asked = (request.method.as_str(), request.path.as_str());
+            assert_eq!(asked, ("POST", reviews));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_cannot_be_read_is_not_absent() {
         let api = FakeApi::default();
         let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "", "gitTreeState": "",
