@@ -58,10 +58,11 @@ const IMAGES: [&str; 2] = [
 const NODES: [&str; 2] = ["control-1", "control-2"];
 /// Nodes that come and go, with kubelets that only pretend to run Pods.
 const WORKERS: [&str; 3] = ["worker-1", "worker-2", "worker-3"];
+/// It has fewer addresses than Services are created, so that those of deleted ones are used again.
 const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1
 kind: Inventory
 machines: [{name: control-1}, {name: control-2}, {name: worker-1}, {name: worker-2}, {name: worker-3}]
-addressPools: [{name: public, addresses: [192.0.2.0/24]}]
+addressPools: [{name: public, addresses: [192.0.2.0/27]}]
 ";
 const SELECTOR: &str = "app.kubernetes.io/name=skydock";
 /// The port of Skydock's HTTPS server.
@@ -81,6 +82,8 @@ const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum time in which no Pod in service answers. A Pod is in service as soon as it is ready,
 /// but the list of endpoints, which another controller writes, follows a moment later.
 const MOST_SILENCE: Duration = Duration::from_secs(1);
+/// The number of changes and scrapes below which nothing was tested: there are several each second.
+const LEAST_WORK: usize = 50;
 /// How long everything changes before the update.
 const BEFORE: Duration = Duration::from_secs(5);
 /// A timeout for each step.
@@ -181,11 +184,13 @@ impl<'a> Cluster<'a> {
             Box::pin(self.change_nodes()),
             Box::pin(self.update_and_roll_back()),
         )?;
-        self.is_reconciled().await?;
+        self.is_reconciled(&token).await?;
 
         println!("without a leader: {gaps:.0?}");
         println!("scrapes: {scrapes}");
         println!("{changes} changes of Services, {workers} nodes came and went");
+        let worked = changes >= LEAST_WORK && scrapes.count >= LEAST_WORK && workers > 0;
+        ensure!(worked, "too little happened in the meantime");
         // The last Pod of each rollout is another one.
         ensure!(gaps.len() >= 2, "leaders changed {} times", gaps.len());
         for gap in gaps {
@@ -291,7 +296,7 @@ impl<'a> Cluster<'a> {
             for (pod, node) in self.in_service().await? {
                 let began = Instant::now();
                 match self.metrics(&node, token).await {
-                    Ok(()) => {
+                    Ok(_) => {
                         answered = Instant::now();
                         scrapes.count += 1;
                         scrapes.slowest = scrapes.slowest.max(began.elapsed());
@@ -331,7 +336,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Reads the metrics of the Pod on this node.
-    async fn metrics(&self, node: &str, token: &str) -> Result<()> {
+    async fn metrics(&self, node: &str, token: &str) -> Result<String> {
         let address = self.addresses.get(node).context("an unknown node")?;
         let mut config = Config::new(format!("https://{address}").parse()?);
         // The certificate is self-signed.
@@ -343,7 +348,7 @@ impl<'a> Cluster<'a> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let text = timeout(SCRAPE_TIMEOUT, client.request_text(request)).await??;
         ensure!(text.contains("skydock_build_info"), "not metrics: {text}");
-        Ok(())
+        Ok(text)
     }
 
     /// Creates, changes and deletes Services, and returns the number of changes.
@@ -352,21 +357,24 @@ impl<'a> Cluster<'a> {
         let mut existing = VecDeque::new();
         let mut changes = 0;
         let mut ticks = every(CHANGE);
-        while !self.is_done() {
+        for number in 0.. {
+            if self.is_done() {
+                break;
+            }
             ticks.tick().await;
-            if changes % 3 == 0 {
-                let name = format!("s{changes}");
+            if number % 3 == 0 {
+                let name = format!("s{number}");
                 let service: Service = serde_json::from_value(json!({
                     "metadata": {"name": name},
                     "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
                 }))?;
                 services.create(&PostParams::default(), &service).await?;
                 existing.push_back(name);
-            } else if changes % 3 == 1
+            } else if number % 3 == 1
                 && let Some(newest) = existing.back()
             {
                 // Every other one loses its load balancer.
-                let change = if changes % 2 == 0 {
+                let change = if number % 2 == 0 {
                     json!({"spec": {"type": "ClusterIP"}})
                 } else {
                     json!({"spec": {"ports": [{"port": 81}]}})
@@ -379,6 +387,8 @@ impl<'a> Cluster<'a> {
                 && let Some(oldest) = existing.pop_front()
             {
                 services.delete(&oldest, &DeleteParams::default()).await?;
+            } else {
+                continue;
             }
             changes += 1;
         }
@@ -411,8 +421,9 @@ impl<'a> Cluster<'a> {
         Ok(count)
     }
 
-    /// Waits until each Service is as it should be.
-    async fn is_reconciled(&self) -> Result<()> {
+    /// Waits until each Service is as it should be, and the leader knows of these load balancers and
+    /// of no others.
+    async fn is_reconciled(&self, token: &str) -> Result<()> {
         let services: Api<Service> = Api::default_namespaced(self.client.clone());
         eventually(PATIENCE, async || {
             let all = services.list(&ListParams::default()).await?;
@@ -426,6 +437,21 @@ impl<'a> Cluster<'a> {
         })
         .await
         .context("Services")?;
+
+        let all = services.list(&ListParams::default()).await?;
+        let wanted = all.iter().filter(|service| is_wanted(service)).count();
+        eventually(PATIENCE, async || {
+            let mut known = BTreeMap::new();
+            for (_, node) in self.in_service().await? {
+                known.extend(balancers(&self.metrics(&node, token).await?));
+            }
+            let is_same =
+                known.get("ready") == Some(&wanted) && known.values().sum::<usize>() == wanted;
+            let instead = format!("instead of {wanted} that are ready: {known:?}");
+            Ok(Seen::when(is_same, instead))
+        })
+        .await
+        .context("load balancers")?;
 
         let nodes: Api<Node> = Api::all(self.client.clone());
         let nodes = nodes.list(&ListParams::default()).await?;
@@ -539,11 +565,27 @@ fn is_initialized(node: &Node) -> bool {
     taints.all(|taint| taint.key != UNINITIALIZED)
 }
 
+/// Returns the numbers of load balancers that the leader knows, by state. Others have no such metric.
+fn balancers(metrics: &str) -> BTreeMap<String, usize> {
+    let numbers = metrics.lines().filter_map(|line| {
+        let (labels, number) = line.strip_prefix("skydock_services{")?.split_once("} ")?;
+        let (_, state) = labels.split_once("state=\"")?;
+        let (state, _) = state.split_once('"')?;
+        Some((state.to_owned(), number.parse().ok()?))
+    });
+    numbers.collect()
+}
+
+/// Returns whether a Service wants a load balancer.
+fn is_wanted(service: &Service) -> bool {
+    let kind = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    kind == Some("LoadBalancer")
+}
+
 /// Returns whether a Service has a load balancer with an address that no other one has, or neither
 /// wants nor has one.
 fn is_right(service: &Service, addresses: &mut BTreeSet<String>) -> bool {
-    let kind = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
-    let is_wanted = kind == Some("LoadBalancer");
+    let is_wanted = is_wanted(service);
     let has_finalizer = service.finalizers().iter().any(|it| it == FINALIZER);
     let status = service.status.as_ref();
     let balancer = status.and_then(|status| status.load_balancer.as_ref());
