@@ -1,6 +1,7 @@
 //! A real Prometheus reads the metrics of the built host as in production: by HTTPS, with the token of
 //! an account that has the role of `deploy/components/secure-serving`. Each panel of the dashboard
-//! has data, and each alert fires when it should.
+//! has data, and each alert fires when it should: all of them for series that a file has, and some for
+//! what the host does.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -32,6 +33,13 @@ use skydock_support::{
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
+/// The alerts about what the host does here: no rule allows to delete a load balancer, and the
+/// configuration becomes one that is not valid.
+const ALERTS: [&str; 3] = [
+    "SkydockDenied",
+    "SkydockEgressDenied",
+    "SkydockPluginRejected",
+];
 
 /// The packages of its web pages, and what creates its account.
 const UNNEEDED: [&str; 12] = [
@@ -299,8 +307,24 @@ async fn shows_everything(prometheus: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the alerts about what the host does fire.
+async fn alerts_fire(prometheus: SocketAddr) -> Result<()> {
+    eventually(LIMIT, || async {
+        let alerts = ask(prometheus, "/api/v1/alerts").await?;
+        let alerts = alerts["alerts"].as_array().context("alerts")?;
+        let firing: BTreeSet<_> = alerts
+            .iter()
+            .filter(|alert| alert["state"] == "firing" && alert["labels"]["cluster"] == "test")
+            .filter_map(|alert| alert["labels"]["alertname"].as_str())
+            .collect();
+        let all = ALERTS.iter().all(|name| firing.contains(name));
+        Ok(Seen::when(all, format!("firing: {firing:?}")))
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_has_data_for_each_panel() {
+async fn prometheus_has_data_and_alerts() {
     let site = Site::start().await.unwrap();
     let (host, address) = site.host().await.unwrap();
     let (prometheus, at) = site.prometheus(address).await.unwrap();
@@ -316,7 +340,9 @@ async fn prometheus_has_data_for_each_panel() {
         })
         .await?;
         site.works().await?;
-        shows_everything(at).await
+        shows_everything(at).await?;
+        fs::write(site.file("config.yaml"), "kind: Something\n")?;
+        alerts_fire(at).await
     };
     if let Err(error) = shown.await {
         let (host, prometheus) = (host.last_words(), prometheus.last_words());
