@@ -94,7 +94,15 @@ async fn statusz(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Respons
     let started = pages.started_at;
     let up = pages.started.elapsed().as_secs();
     let paths = [
-        "/configz", "/debug", "/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz",
+        "/configz",
+        "/debug",
+        "/flagz",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/readyz",
+        "/statusz",
+        "/statusz/overview",
     ];
     if wants_json(&headers) {
         let fields = json!({
@@ -226,6 +234,7 @@ mod tests {
             text.contains("\nUp: 0 hr 00 min 0") && text.contains("\nBinary version: 1.2.3\n"),
             "{text}"
         );
+        assert!(text.ends_with(" /statusz /statusz/overview\n"), "{text}");
         let (_, object) = answer("GET", "/configz", "", "").await;
         assert_eq!(object, r#"{"group":{"a":1}}"#);
     }
