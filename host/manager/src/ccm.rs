@@ -515,6 +515,7 @@ impl StartedManager {
         let cluster = self.cluster.clone();
         let egress = Arc::clone(&self.egress);
         let (sources, events) = (Arc::clone(&self.sources), recorder.clone());
+        let metrics = self.metrics.clone();
         let (unreleased, records) = match leader {
             Some(leader) => (leader.predecessor_unreleased, Some(leader.records)),
             None => (false, None),
@@ -530,7 +531,7 @@ impl StartedManager {
             recorder,
             on_cluster: Box::new(move |view| {
                 egress.close_nodes(Arc::clone(&view));
-                sources.controllers_begin(Arc::clone(&view), events);
+                sources.controllers_begin(Arc::clone(&view), events, metrics);
                 cluster.set(view);
             }),
             records,

@@ -26,6 +26,12 @@ pub struct ServiceMetrics {
 }
 
 impl ServiceMetrics {
+    /// Returns the number of Services whose last attempt failed; `None` if nobody attends to them.
+    #[must_use]
+    pub fn failing(&self) -> Option<u64> {
+        self.states.in_state("failing")
+    }
+
     /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let latency = || Histogram::new(exponential_buckets(1.0, 2.0, 15));

@@ -31,6 +31,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// Returns the number of Services whose load balancer could not be ensured or deleted in the last
+    /// attempt; `None` if nobody attends to them.
+    #[must_use]
+    pub fn failing_services(&self) -> Option<u64> {
+        self.service.failing()
+    }
+
     /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         Self {

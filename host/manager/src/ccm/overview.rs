@@ -12,7 +12,7 @@ use skydock_cloud::{
     Cluster, Node, Service,
     text::{SENTENCE, shown},
 };
-use skydock_controllers::node::plan::uninitialized;
+use skydock_controllers::{Metrics as ControllerMetrics, node::plan::uninitialized};
 use skydock_egress::Minute;
 use skydock_kube::{election::Leadership, events::Recorder};
 use skydock_sandbox::{GenerationInfo, Plugin, SwapOutcome, SwapReport};
@@ -53,6 +53,7 @@ struct History {
 struct ControllerSources {
     cluster: Arc<dyn Cluster>,
     recorder: Recorder,
+    metrics: ControllerMetrics,
 }
 
 impl Sources {
@@ -92,9 +93,19 @@ impl Sources {
         }
     }
 
-    /// Controllers run with this view of the cluster, and publish their events with this recorder.
-    pub(super) fn controllers_begin(&self, cluster: Arc<dyn Cluster>, recorder: Recorder) {
-        *self.controllers.lock() = Some(ControllerSources { cluster, recorder });
+    /// Controllers run with this view of the cluster, publish their events with this recorder, and
+    /// count with these metrics.
+    pub(super) fn controllers_begin(
+        &self,
+        cluster: Arc<dyn Cluster>,
+        recorder: Recorder,
+        metrics: ControllerMetrics,
+    ) {
+        *self.controllers.lock() = Some(ControllerSources {
+            cluster,
+            recorder,
+            metrics,
+        });
     }
 
     pub(super) fn controllers_end(&self) {
@@ -124,11 +135,14 @@ impl Sources {
                 let last = sources.recorder.last_warning(kind, namespace, name)?;
                 Some((last.at, format!("{}: {}", last.reason, last.message)))
             };
-            objects(
-                &sources.cluster.nodes(),
-                &sources.cluster.services(),
-                &warning,
-            )
+            Objects {
+                failing: sources.metrics.failing_services().unwrap_or_default(),
+                ..objects(
+                    &sources.cluster.nodes(),
+                    &sources.cluster.services(),
+                    &warning,
+                )
+            }
         });
         let minutes = self.egress.last_minutes();
         Overview {

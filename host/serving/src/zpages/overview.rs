@@ -64,6 +64,8 @@ pub struct Objects {
     pub waiting_services: Vec<Waiting>,
     /// Services whose load balancer is being deleted.
     pub deleting_services: Vec<Waiting>,
+    /// Number of Services, in any of these states, whose last attempt failed.
+    pub failing: u64,
 }
 
 /// An object that waits.
@@ -189,12 +191,14 @@ fn tables(objects: &Objects, now: Timestamp) -> Vec<Html> {
         served,
         waiting_services,
         deleting_services,
+        failing,
     } = objects;
     let [waiting, deleting] = [waiting_services, deleting_services].map(Vec::len);
 
     let of_nodes = format!("{} of {nodes} wait for their cloud.", waiting_nodes.len());
-    let of_services =
-        format!("{served} have an address, {waiting} wait for one, {deleting} are being deleted.");
+    let of_services = format!(
+        "{served} have an address, {waiting} wait for one, {deleting} are being deleted. The last attempt failed for {failing} of them."
+    );
     vec![
         element("h2", [text("Nodes")]),
         paragraph(&of_nodes),

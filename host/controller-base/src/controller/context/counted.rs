@@ -33,6 +33,16 @@ impl Counts {
     pub fn set(&self, count: impl Fn() -> Counted + Send + Sync + 'static) {
         *self.0.lock() = Some(Box::new(count));
     }
+
+    /// Counts those in this state; `None` if that is not known.
+    #[must_use]
+    pub fn in_state(&self, state: &str) -> Option<u64> {
+        let Counted::States(states) = self.0.lock().as_ref()?() else {
+            return None;
+        };
+        let mut states = states.into_iter();
+        Some(states.find(|(name, _)| *name == state)?.1)
+    }
 }
 
 /// A gauge that is counted when it is read.
@@ -100,5 +110,14 @@ mod tests {
         let text = text();
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(values, ["a 3", "b{state=\"x\"} 1", "b{state=\"y\"} 0"]);
+
+        assert_eq!(
+            (several.in_state("x"), several.in_state("z")),
+            (Some(1), None)
+        );
+        assert_eq!(
+            (one.in_state("x"), Counts::default().in_state("x")),
+            (None, None)
+        );
     }
 }

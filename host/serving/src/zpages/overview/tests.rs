@@ -55,6 +55,7 @@ fn example() -> Overview {
             served: 4,
             waiting_services: vec![waiting("default/web")],
             deleting_services: Vec::new(),
+            failing: 2,
         }),
         egress: vec![
             RuleMinutes {
