@@ -54,6 +54,19 @@ pub struct MaskedFile<'a> {
     pub min_length: usize,
 }
 
+/// The environment variable of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecretVariable<'a> {
+    /// The field with its path.
+    pub field: &'static str,
+    /// The variable.
+    pub variable: &'a Variable,
+    /// The minimum length in bytes of a secret that is masked.
+    pub min_length: usize,
+    /// Whether it is sent in a header as it is.
+    pub is_header: bool,
+}
+
 impl CredentialConfig {
     /// The values of `type`.
     pub const TYPES: &'static [&'static str] = &[
@@ -141,7 +154,7 @@ impl CredentialConfig {
 
         let (field, path, min_length) = match self {
             Self::Header(it) => Some(("valueFile", it.value_file.as_ref()?, SHORTEST)),
-            Self::Basic(it) => Some(("passwordFile", &it.password_file, SHORTEST)),
+            Self::Basic(it) => Some(("passwordFile", it.password_file.as_ref()?, SHORTEST)),
             Self::Session(it) if it.masked => match &it.login {
                 Login::Keystone(it) => {
                     let password = it.password_file.as_ref();
@@ -168,14 +181,33 @@ impl CredentialConfig {
         })
     }
 
-    /// Returns the environment variable with its secret, if it has one, and the minimum length of
-    /// the value in bytes for masking it.
+    /// Returns the environment variable with its secret, if it has one.
     #[must_use]
-    pub fn variable(&self) -> Option<(&Variable, usize)> {
-        match self {
-            Self::Header(it) => Some((it.value_env.as_ref()?, SHORTEST)),
-            _ => None,
-        }
+    pub fn variable(&self) -> Option<SecretVariable<'_>> {
+        let (field, variable, min_length) = match self {
+            Self::Header(it) => ("valueEnv", it.value_env.as_ref()?, SHORTEST),
+            Self::Basic(it) => ("passwordEnv", it.password_env.as_ref()?, SHORTEST),
+            Self::OAuth2(OAuth2Config {
+                grant:
+                    Grant::ClientSecret {
+                        client_secret_env, ..
+                    },
+                ..
+            }) => (
+                "grant.clientSecret.clientSecretEnv",
+                client_secret_env.as_ref()?,
+                // No answer that a plugin receives has it.
+                0,
+            ),
+            _ => return None,
+        };
+
+        Some(SecretVariable {
+            field,
+            variable,
+            min_length,
+            is_header: matches!(self, Self::Header(_)),
+        })
     }
 
     /// Returns which plugin may use the credential.
@@ -267,8 +299,10 @@ pub struct BasicConfig {
     pub binding: Binding,
     /// File with the user name.
     pub user_file: AbsolutePath,
-    /// File with the password.
-    pub password_file: AbsolutePath,
+    /// File with the password. Either this or `passwordEnv` is set.
+    pub password_file: Option<AbsolutePath>,
+    /// Environment variable of Skydock with the password, as `valueEnv` of a `header`.
+    pub password_env: Option<Variable>,
 }
 
 /// `type: client-certificate`. The files are read again when they change.

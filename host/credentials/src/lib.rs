@@ -2,8 +2,8 @@
 //! secrets.
 //!
 //! The operator's configuration says which plugin, identified by its digest, may use which
-//! credential. Secrets are read from files, and read again when a file changes; the value of a
-//! header may also be in an environment variable. What issuers return (tokens, sessions, temporary
+//! credential. Secrets are read from files, and read again when a file changes; some may
+//! also be in an environment variable. What issuers return (tokens, sessions, temporary
 //! keys) is renewed before it expires, by one task for all requests. Authentication by the plugin
 //! is removed before the real one is added, and requests whose answer would be a secret are denied.
 

@@ -637,13 +637,14 @@ plugins:
     }
 
     #[test]
-    fn a_header_is_in_a_file_or_in_an_environment_variable() {
-        let text = |value: &str| {
+    fn a_secret_is_in_a_file_or_in_an_environment_variable() {
+        let of_type = |fields: &str| {
             format!(
                 "plugins:\n- name: a\n  file: a.wasm\n  egress: [{{name: x, to: 'https://a.example:443', credential: k}}]\n\
-                 credentials:\n- {{name: k, type: header, for: {{plugin: a, digest: any}}{value}}}"
+                 credentials:\n- {{name: k, type: {fields}, for: {{plugin: a, digest: any}}}}"
             )
         };
+        let text = |value: &str| of_type(&format!("header{value}"));
         let either = Some("set either `valueFile` or `valueEnv`");
         for (value, wrong) in [
             (", valueFile: /run/token", None),
@@ -663,6 +664,29 @@ plugins:
                 "{value}: {error}"
             );
             assert!(!error.contains("s3cret"), "{error}");
+        }
+
+        let client =
+            "oauth2, grant: {clientSecret: {tokenUrl: 'https://a.example/token', clientId: c";
+        for (begin, name, end) in [
+            ("basic, userFile: /run/user", "password", ""),
+            (client, "clientSecret", "}}"),
+        ] {
+            let (file, variable) = (format!(", {name}File: /run/p"), format!(", {name}Env: P"));
+            let either = format!("set either `{name}File` or `{name}Env`");
+            for (fields, is_right) in [
+                (file.clone(), true),
+                (variable.clone(), true),
+                (String::new(), false),
+                (file + &variable, false),
+            ] {
+                let error = parse(&of_type(&format!("{begin}{fields}{end}"))).err();
+                assert_eq!(error.is_none(), is_right, "{fields}: {error:?}");
+                assert!(
+                    error.is_none_or(|error| error.contains(&either)),
+                    "{fields}"
+                );
+            }
         }
     }
 

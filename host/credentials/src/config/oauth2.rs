@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Binding, IssuerUrl, authorization};
-use crate::sources::absolute_path::AbsolutePath;
+use crate::sources::{absolute_path::AbsolutePath, variable::Variable};
 
 /// `type: oauth2`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -44,8 +44,12 @@ pub enum Grant {
         token_url: IssuerUrl,
         /// The client's ID.
         client_id: String,
-        /// File with its secret.
-        client_secret_file: AbsolutePath,
+        /// File with its secret. Either this or `clientSecretEnv` is set.
+        #[serde(default)]
+        client_secret_file: Option<AbsolutePath>,
+        /// Environment variable of Skydock with its secret, as `valueEnv` of a `header`.
+        #[serde(default)]
+        client_secret_env: Option<Variable>,
         /// Whether the secret is sent in the `Authorization` header instead of the body.
         #[serde(default)]
         basic: bool,

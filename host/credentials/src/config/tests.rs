@@ -71,7 +71,7 @@ fn rejects_unknown_and_missing_fields() {
         ("digest: any", "digest: sha256:12", "64 hexadecimal digits"),
         (", digest: any", "", "digest"),
         ("plugin: p", "plugin: p, version: 1", "version"),
-        (", passwordFile: /p", "", "passwordFile"),
+        ("userFile: /u, ", "", "userFile"),
     ] {
         let error = read(&good.replace(from, to)).unwrap_err();
         assert!(error.contains(said), "{to}: {error}");

@@ -15,6 +15,7 @@ use crate::{
     place::{self, Place},
     secret_requests,
     sources::{
+        absolute_path::AbsolutePath,
         failure::{Failure, RecentSecrets},
         file::SecretFile,
         variable::Variable,
@@ -29,6 +30,15 @@ enum Part {
 }
 
 impl Part {
+    /// Returns the place of a secret, if it is in exactly one of these.
+    fn of(file: Option<&AbsolutePath>, variable: Option<&Variable>) -> Option<Self> {
+        match (file, variable) {
+            (Some(file), None) => Some(Self::File(SecretFile::new(file))),
+            (None, Some(variable)) => Some(Self::Variable(variable.clone())),
+            _ => None,
+        }
+    }
+
     async fn text(&self) -> Result<Secret, Failure> {
         match self {
             Self::File(file) => Ok(file.text().await?),
@@ -53,19 +63,17 @@ pub(crate) struct Fixed {
 impl Fixed {
     pub(crate) fn header(config: &HeaderConfig) -> Result<Self, String> {
         let place = Place::header(&config.header, &config.prefix)?;
-        let part = match (&config.value_file, &config.value_env) {
-            (Some(file), None) => Part::File(SecretFile::new(file)),
-            (None, Some(variable)) => Part::Variable(variable.clone()),
-            _ => return Err("set either `valueFile` or `valueEnv`".to_owned()),
-        };
+        let part = Part::of(config.value_file.as_ref(), config.value_env.as_ref());
+        let part = part.ok_or("set either `valueFile` or `valueEnv`")?;
         Ok(Self::new(&config.name, place, vec![part], false))
     }
 
     pub(crate) fn basic(config: &BasicConfig) -> Result<Self, String> {
         let place = Place::header("authorization", "Basic ")?;
-        let files = [&config.user_file, &config.password_file];
-        let parts = files.map(|file| Part::File(SecretFile::new(file)));
-        Ok(Self::new(&config.name, place, parts.into(), true))
+        let user = Part::File(SecretFile::new(&config.user_file));
+        let password = Part::of(config.password_file.as_ref(), config.password_env.as_ref());
+        let password = password.ok_or("set either `passwordFile` or `passwordEnv`")?;
+        Ok(Self::new(&config.name, place, vec![user, password], true))
     }
 
     fn new(name: &str, place: Place, parts: Vec<Part>, basic: bool) -> Self {

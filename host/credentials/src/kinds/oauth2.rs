@@ -22,6 +22,7 @@ use crate::{
         failure::Failure,
         file::{self, SecretFile},
         issuer_client::IssuerClient,
+        variable::Variable,
     },
 };
 use crate::{masking::secret::Secret, request::encode};
@@ -38,6 +39,8 @@ pub(crate) struct OAuth2 {
     issuer: IssuerClient,
     config: OAuth2Config,
     files: Vec<SecretFile>,
+    /// The variable with the client secret, if that is in no file.
+    variable: Option<Variable>,
     fields: Vec<(String, Filled)>,
 }
 
@@ -45,11 +48,18 @@ impl OAuth2 {
     pub(crate) fn new(config: &OAuth2Config, issuer: IssuerClient) -> Result<Self, String> {
         let mut files = Vec::new();
         let mut fields = Vec::new();
+        let mut variable = None;
 
         match &config.grant {
             Grant::ClientSecret {
-                client_secret_file, ..
-            } => files.push(SecretFile::new(client_secret_file)),
+                client_secret_file,
+                client_secret_env,
+                ..
+            } => match (client_secret_file, client_secret_env) {
+                (Some(file), None) => files.push(SecretFile::new(file)),
+                (None, Some(given)) => variable = Some(given.clone()),
+                _ => return Err("set either `clientSecretFile` or `clientSecretEnv`".to_owned()),
+            },
             Grant::PrivateKey {
                 key_file,
                 certificate_file,
@@ -89,6 +99,7 @@ impl OAuth2 {
             issuer,
             config: config.clone(),
             files,
+            variable,
             fields,
         })
     }
@@ -108,7 +119,10 @@ impl OAuth2 {
         client: &str,
         basic: bool,
     ) -> Result<Issued<Secret>, Failure> {
-        let secret = self.file(0).await?;
+        let secret = match &self.variable {
+            Some(variable) => self.issuer.keep(variable.text()?.expose()),
+            None => self.file(0).await?,
+        };
         let text = secret.expose_str().unwrap_or_default();
         let scope = self.scope();
 

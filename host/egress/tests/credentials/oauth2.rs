@@ -1,3 +1,4 @@
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::Request;
 use skydock_credentials::{CredentialErrorKind, RequestKind};
 
@@ -187,6 +188,40 @@ async fn static_headers_follow_their_files() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn passwords_and_client_secrets_may_be_in_environment_variables() {
+    let world = World::new().await;
+    let value = std::env::var("PATH").unwrap();
+    let client = "type: oauth2, grant: {clientSecret: {tokenUrl: URL/oauth/token, clientId: client, clientSecretEnv: PATH}}";
+    let credential = world.credential(client);
+    // The cloud knows another one.
+    let error = world
+        .header(&*credential, "authorization")
+        .await
+        .unwrap_err();
+    assert!(!error.to_string().contains(&value), "{error}");
+    let asked = world.cloud.seen("/oauth/token");
+    assert_eq!(asked[0].field("client_secret"), value);
+
+    let credential = world.credential("type: basic, userFile: DIR/user, passwordEnv: PATH");
+    let sent = world.header(&*credential, "authorization").await.unwrap();
+    let pair = BASE64_STANDARD.encode(format!("ccm:{value}"));
+    assert_eq!(sent, format!("Basic {pair}"));
+
+    for unset in [
+        client.replace("PATH", "SKYDOCK_NOWHERE"),
+        "type: basic, userFile: DIR/user, passwordEnv: SKYDOCK_NOWHERE".to_owned(),
+    ] {
+        let credential = world.credential(&unset);
+        let error = world
+            .header(&*credential, "authorization")
+            .await
+            .unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("SKYDOCK_NOWHERE is not set"), "{error}");
+    }
 }
 
 #[tokio::test]

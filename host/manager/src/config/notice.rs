@@ -82,7 +82,7 @@ pub(super) fn of_command_line(args: &CcmArgs) -> Vec<Notice> {
 /// Returns which credentials have their secret in an environment variable that is not set.
 pub(super) fn of_variables(policy: &EgressPolicy) -> impl Iterator<Item = Notice> {
     policy.credentials.iter().filter_map(|credential| {
-        let (variable, _) = credential.variable()?;
+        let variable = credential.variable()?.variable;
         let sentence = format!(
             "credential `{}`: the environment variable {variable} is not set: requests with it are denied; set it, and restart Skydock",
             credential.name()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use skydock_credentials::{
     clouds_file,
-    config::{ClientCertificateConfig, CredentialConfig, MaskedFile},
+    config::{ClientCertificateConfig, CredentialConfig, MaskedFile, SecretVariable},
     split_cloud_conf,
 };
 
@@ -132,12 +132,17 @@ fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
 pub(super) fn variables(configuration: &SkydockConfiguration) -> Vec<super::Finding> {
     let all = configuration.credentials.iter().enumerate();
     let wrong = all.filter_map(|(index, credential)| {
-        let (variable, least) = credential.variable()?;
+        let SecretVariable {
+            field,
+            variable,
+            min_length: least,
+            is_header,
+        } = credential.variable()?;
         let sentence = match variable.length() {
             0 => format!(
                 "the environment variable {variable} is not set here: set it where Skydock runs"
             ),
-            _ if !variable.fits_header() => format!(
+            _ if is_header && !variable.fits_header() => format!(
                 "the secret in {variable} has a line break or another control character, which no header can have: requests with it are denied"
             ),
             length if length < least => format!(
@@ -146,7 +151,7 @@ pub(super) fn variables(configuration: &SkydockConfiguration) -> Vec<super::Find
             _ => return None,
         };
         let at = tree::Path::default().key("credentials").index(index);
-        Some((at.key("valueEnv"), sentence))
+        Some((at.keys(field), sentence))
     });
 
     wrong.collect()
