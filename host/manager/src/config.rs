@@ -38,7 +38,7 @@ use crate::{
 
 use self::plugin::Sources;
 
-pub(crate) use self::plugin::source_in_file;
+pub(crate) use self::plugin::{AWS, REGION, source_in_file};
 pub use self::{
     error::ConfigError,
     follow::{Followed, follow},

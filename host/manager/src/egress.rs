@@ -130,7 +130,7 @@ fn issuers_tls<'a>(
 }
 
 /// Returns the first credential of a plugin with keys from the EC2 metadata service.
-fn of_instance<'a>(policy: &'a EgressPolicy, plugin: &str) -> Option<&'a AwsConfig> {
+pub(crate) fn of_instance<'a>(policy: &'a EgressPolicy, plugin: &str) -> Option<&'a AwsConfig> {
     let credentials = policy.credentials.iter();
     let mut of_aws = credentials.filter_map(|credential| match credential {
         CredentialConfig::AwsSigv4(config) => Some(config),

@@ -14,16 +14,11 @@ use tokio::sync::watch;
 
 use crate::{
     cli::COMPILER,
-    config::{Config, PluginSettings, RecordTo},
+    config::{AWS, Config, PluginSettings, REGION, RecordTo},
     egress::Egress,
     file,
     process::blocking::blocking,
 };
-
-/// The name of AWS's provider.
-const AWS: &str = "aws";
-/// Its option with the region.
-const REGION: &str = "region";
 
 /// Returns the network access of the plugin. The networks of the cluster are closed.
 pub(super) fn egress(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {

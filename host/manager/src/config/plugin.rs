@@ -17,8 +17,14 @@ use crate::{
         NamedPlugin,
         plugin_limits::{self, PluginLimit},
     },
+    egress,
     file::{CloudConfigSecrets, ConfigurationError, PluginConfiguration, SkydockConfiguration},
 };
+
+/// The name of AWS's provider.
+pub(crate) const AWS: &str = "aws";
+/// Its option with the region. By default, that of the instance.
+pub(crate) const REGION: &str = "region";
 
 /// What the plugin is loaded with. All but the name can change while it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -310,7 +316,16 @@ pub(crate) fn source_in_file(
     };
     let settings = flags.settings(Some((configuration, file)))?;
 
+    // The file may be checked elsewhere than on the instance, whose region the keys are for.
+    let policy = configuration.egress_policy(plugin);
+    let keys = egress::of_instance(&policy, &plugin.name).filter(|_| plugin.name == AWS);
+    let region = keys.and_then(|keys| keys.regions.first());
+
     let source = settings.source(PluginSource {
+        default_options: region
+            .map(|region| (REGION.to_owned(), region.clone()))
+            .into_iter()
+            .collect(),
         cluster_name: "kubernetes".to_owned(),
         only_reads: true,
         ..PluginSource::default()

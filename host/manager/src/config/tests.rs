@@ -30,6 +30,26 @@ fn plugin_dir() -> tempfile::TempDir {
 }
 
 #[test]
+fn a_file_for_an_instance_is_checked_with_a_region_of_its_keys() {
+    let path = Path::new("/etc/skydock/config.yaml");
+    for (name, source, expected) in [
+        ("aws", "{imds: {}}", Some("eu-west-1")),
+        ("aws", "{sharedFile: {file: /run/keys}}", None),
+        ("metal", "{imds: {}}", None),
+    ] {
+        let text = format!(
+            "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- {{name: {name}, file: a.wasm}}\n\
+             credentials:\n- {{name: k, type: aws-sigv4, for: {{plugin: {name}, digest: any}}, source: {source}, services: [ec2], \
+             regions: [eu-west-1, eu-west-2]}}\n"
+        );
+        let file = SkydockConfiguration::parse(&text, path).unwrap();
+        let (source, _) = source_in_file(&file, &file.plugins[0], path, Vec::new()).unwrap();
+        let region = source.default_options.get("region").map(String::as_str);
+        assert_eq!(region, expected, "{text}");
+    }
+}
+
+#[test]
 fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
     let dir = plugin_dir();
     let file = dir.path().join("static.wasm");
