@@ -441,7 +441,7 @@ impl<'a> Cluster<'a> {
         let all = services.list(&ListParams::default()).await?;
         let wanted = all.iter().filter(|service| is_wanted(service)).count();
         eventually(PATIENCE, async || {
-            let mut known = BTreeMap::new();
+            let mut known: BTreeMap<String, usize> = BTreeMap::new();
             for (_, node) in self.in_service().await? {
                 known.extend(balancers(&self.metrics(&node, token).await?));
             }
