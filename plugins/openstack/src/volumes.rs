@@ -50,7 +50,14 @@ pub fn driver() -> DriverInfo {
     DriverInfo {
         name: DRIVER.to_owned(),
         topology_keys: vec![ZONE.to_owned()],
-        access_modes: vec![AccessMode::SingleNodeWriter],
+        // The type of a volume decides how many servers can have it.
+        access_modes: vec![
+            AccessMode::SingleNodeWriter,
+            AccessMode::SingleNodeReaderOnly,
+            AccessMode::MultiNodeReaderOnly,
+            AccessMode::MultiNodeSingleWriter,
+            AccessMode::MultiNodeMultiWriter,
+        ],
         clones: true,
     }
 }

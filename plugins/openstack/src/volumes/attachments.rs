@@ -11,7 +11,7 @@ use skydock_sdk::{
 
 use super::{
     certain,
-    find::{by_id, is_ours},
+    find::{by_id, is_id, is_ours},
     in_progress, next, no_volume, nodes,
 };
 use crate::{
@@ -21,6 +21,17 @@ use crate::{
 
 /// Key of the path of the device, for the node part.
 const DEVICE: &str = "DevicePath";
+/// The first microversion of Nova that attaches what several servers can have.
+const SHARED: &str = "compute 2.60";
+
+/// What to request for an attachment that is not wanted. If Nova does not know it, it is gone.
+#[derive(Debug)]
+struct Removal {
+    /// Deletes it, or only reads it.
+    method: Method,
+    node: String,
+    volume: String,
+}
 
 /// Attaches volumes to servers.
 ///
@@ -32,22 +43,18 @@ pub fn attach(
 ) -> Result<Vec<Result<Vec<Pair>, StorageError>>> {
     let ids: Vec<_> = attachments.iter().map(|it| it.volume.as_str()).collect();
     let found = by_id::<Volume>(cloud, &ids)?;
-    let decide = |(wanted, found): (&NewAttachment, Result<Option<Volume>>)| {
+    let mut requests = Vec::new();
+    let decide = |(wanted, found): (&NewAttachment, Result<Option<Volume>>)| -> Result<Option<Vec<Pair>>, StorageError> {
         let found = found?.ok_or_else(|| no_volume(&wanted.volume))?;
         is_ours(cloud, &found)?;
-        attached(&found, &wanted.node)
+        let context = attached(&found, &wanted.node)?;
+        if context.is_none() {
+            requests.push(request(cloud, wanted, found.multiattach)?);
+        }
+        Ok(context)
     };
     let decided: Vec<_> = attachments.iter().zip(found).map(decide).collect();
-
-    let request =
-        |(wanted, decided): (&NewAttachment, &Result<Option<Vec<Pair>>, StorageError>)| {
-            match decided {
-                Ok(None) => Some(request(cloud, wanted)),
-                _ => None,
-            }
-        };
-    let requests = attachments.iter().zip(&decided).filter_map(request);
-    let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
+    let mut answers = send_each(requests).into_iter();
 
     let answer = |decided: Result<Option<Vec<Pair>>, StorageError>| match decided? {
         Some(context) => Ok(context),
@@ -71,27 +78,31 @@ pub fn detach(
             return Ok(Vec::new());
         };
         is_ours(cloud, &found)?;
-        detached(&found, old.node.as_deref())
+        removals(&found, old.node.as_deref())
     };
-    let decided: Vec<Result<Vec<(String, String)>, StorageError>> =
+    let decided: Vec<Result<Vec<Removal>, StorageError>> =
         attachments.iter().zip(found).map(decide).collect();
 
-    let request = |(node, volume): &(String, String)| {
+    let request = |it: &Removal| {
         let path = format!(
-            "/servers/{}/os-volume_attachments/{volume}",
-            http::segment(node)?
+            "/servers/{}/os-volume_attachments/{}",
+            http::segment(&it.node)?,
+            it.volume
         );
-        let what = format!("cannot detach volume `{volume}` from server `{node}`");
-        cloud.request(Method::Delete, Kind::Compute, &path, what)
+        let what = format!(
+            "cannot detach volume `{}` from server `{}`",
+            it.volume, it.node
+        );
+        cloud.request(it.method, Kind::Compute, &path, what)
     };
     let requests = decided.iter().flatten().flatten().map(request);
     let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
 
-    let answer = |decided: Result<Vec<(String, String)>, StorageError>| {
+    let answer = |decided: Result<Vec<Removal>, StorageError>| {
         let mut all_gone = Ok(());
-        for (node, volume) in decided? {
+        for removal in decided? {
             let gone = next(&mut answers).map_err(StorageError::from);
-            let gone = gone.and_then(|answer| explain_detachment(answer, &node, &volume));
+            let gone = gone.and_then(|answer| explain_removal(answer, &removal));
             all_gone = all_gone.and(gone);
         }
         all_gone
@@ -127,31 +138,44 @@ fn attached(volume: &Volume, node: &str) -> Result<Option<Vec<Pair>>, StorageErr
     }
 }
 
-/// Returns the servers that a volume is to be detached from; all without a node.
-fn detached(volume: &Volume, node: Option<&str>) -> Result<Vec<(String, String)>, StorageError> {
-    let meant = nodes(volume).filter(|it| node.is_none_or(|node| node == *it));
-    let meant: Vec<_> = meant.map(|it| (it.to_owned(), volume.id.clone())).collect();
-    let is_changing = ["attaching", "detaching", "reserved"].contains(&volume.status.as_str());
-    if !meant.is_empty() && is_changing {
-        let what = format!("the volume {} is {}", volume.id, volume.status);
-        return Err(in_progress(&what));
+/// Returns what to request so that a server does not have a volume; all servers without a node.
+fn removals(volume: &Volume, node: Option<&str>) -> Result<Vec<Removal>, StorageError> {
+    let removal = |method: Method, node: &str| Removal {
+        method,
+        node: node.to_owned(),
+        volume: volume.id.clone(),
+    };
+    if ["attaching", "detaching", "reserved"].contains(&volume.status.as_str()) {
+        // Cinder lists an attachment when it is complete, and Nova from the beginning. A volume can
+        // stay in these states after its server was deleted.
+        return match node {
+            Some(node) if is_id(node) => Ok(vec![removal(Method::Get, node)]),
+            Some(_) => Ok(Vec::new()),
+            None => {
+                let what = format!("the volume {} is {}", volume.id, volume.status);
+                Err(in_progress(&what))
+            }
+        };
     }
-    Ok(meant)
+    let meant = nodes(volume).filter(|it| node.is_none_or(|node| node == *it));
+    Ok(meant.map(|it| removal(Method::Delete, it)).collect())
 }
 
-fn request(cloud: &Cloud<'_>, wanted: &NewAttachment) -> Result<ServiceRequest> {
-    let path = format!(
-        "/servers/{}/os-volume_attachments",
-        http::segment(&wanted.node)?
-    );
-    let what = format!(
-        "cannot attach volume `{}` to server `{}`",
-        wanted.volume, wanted.node
-    );
-    let body = json!({"volumeAttachment": {"volumeId": wanted.volume}});
-    cloud
-        .request(Method::Post, Kind::Compute, &path, what)?
-        .json(&body)
+/// Returns the request that attaches a volume. `shared` says that several servers can have it.
+fn request(cloud: &Cloud<'_>, wanted: &NewAttachment, shared: bool) -> Result<ServiceRequest> {
+    let (volume, node) = (&wanted.volume, &wanted.node);
+    if !is_id(node) {
+        return Err(CloudError::not_found(format!("no server {node}")));
+    }
+    let path = format!("/servers/{}/os-volume_attachments", http::segment(node)?);
+    let what = format!("cannot attach volume `{volume}` to server `{node}`");
+    let request = cloud.request(Method::Post, Kind::Compute, &path, what)?;
+    let request = if shared {
+        request.microversion(SHARED)
+    } else {
+        request
+    };
+    request.json(&json!({"volumeAttachment": {"volumeId": volume}}))
 }
 
 /// Returns what an answer to an attachment means. The device is known when Cinder says so.
@@ -169,13 +193,16 @@ fn explain_attachment(answer: Answered) -> StorageError {
 }
 
 /// Returns whether the server does not have the volume any more.
-fn explain_detachment(answer: Answered, node: &str, volume: &str) -> Result<(), StorageError> {
+fn explain_removal(answer: Answered, removal: &Removal) -> Result<(), StorageError> {
     // The server, or its attachment, does not exist.
     if answer.says(404, "itemNotFound") {
         return Ok(());
     }
     certain(answer)?;
-    Err(in_progress(&format!(
-        "the volume {volume} is detached from {node}"
-    )))
+    let (volume, node) = (&removal.volume, &removal.node);
+    let what = match removal.method {
+        Method::Delete => format!("the volume {volume} is detached from {node}"),
+        _ => format!("the volume {volume} is still attached to {node}, or detached from it"),
+    };
+    Err(in_progress(&what))
 }

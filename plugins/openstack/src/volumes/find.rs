@@ -26,12 +26,15 @@ fn details<T: Resource>() -> String {
     format!("/{}/detail", T::COLLECTION)
 }
 
-/// Returns the path of one. Cinder's IDs have no other characters: anything else does not exist.
+/// Returns whether Cinder or Nova can have such an ID. Anything else does not exist.
+pub(super) fn is_id(id: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !id.is_empty() && id.bytes().all(is_known)
+}
+
+/// Returns the path of one, if it can exist.
 fn path<T: Resource>(id: &str) -> Result<Option<String>> {
-    let is_id = id
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if id.is_empty() || !is_id {
+    if !is_id(id) {
         return Ok(None);
     }
     Ok(Some(format!("/{}/{}", T::COLLECTION, http::segment(id)?)))

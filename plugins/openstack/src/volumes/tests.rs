@@ -435,9 +435,53 @@ fn a_volume_is_attached_through_nova() {
 }
 
 #[test]
+fn a_shared_volume_is_attached_to_several_servers() {
+    let nova = "POST http://compute/v2.1/servers/n/os-volume_attachments ";
+    for (shared, version) in [(false, Vec::new()), (true, vec!["compute 2.60"])] {
+        let script = Script::new("");
+        let mut volume = on_server(existing("v", "a", "in-use"), "other");
+        volume["multiattach"] = json!(shared);
+        script.on(
+            &format!("GET {BASE}/volumes/v "),
+            200,
+            json!({"volume": volume}),
+        );
+        script.on(nova, 200, json!({"volumeAttachment": {}}));
+        let wanted = NewAttachment {
+            volume: "v".into(),
+            node: "n".into(),
+            ..NewAttachment::default()
+        };
+        let answer = attach(&script.cloud(), &[wanted]).unwrap().remove(0);
+        let expected = if shared { "in progress" } else { "in use" };
+        assert_eq!(case(answer), expected);
+        assert_eq!(script.versions(nova), version);
+    }
+    let modes = driver().access_modes;
+    assert!(modes.contains(&AccessMode::MultiNodeMultiWriter));
+}
+
+#[test]
+fn a_node_id_that_is_not_valid_fails_only_its_attachment() {
+    let script = Script::new("");
+    let volume = json!({"volume": existing("v", "a", "available")});
+    script.on(&format!("GET {BASE}/volumes/v "), 200, volume);
+    let nova = "POST http://compute/v2.1/servers/n/os-volume_attachments ";
+    script.on(nova, 200, json!({"volumeAttachment": {}}));
+    let wanted = ["..", "n"].map(|node| NewAttachment {
+        volume: "v".into(),
+        node: node.into(),
+        ..NewAttachment::default()
+    });
+    let answers = attach(&script.cloud(), &wanted).unwrap();
+    let cases: Vec<_> = answers.into_iter().map(case).collect();
+    assert_eq!(cases, ["not found", "in progress"]);
+}
+
+#[test]
 fn a_volume_is_detached_only_from_the_server() {
     let url = format!("GET {BASE}/volumes/v ");
-    let nova = "DELETE http://compute/v2.1/servers/n/os-volume_attachments/v ";
+    let attachment = "http://compute/v2.1/servers/n/os-volume_attachments/v ";
     let gone = || json!({"itemNotFound": {"message": "not found"}});
     let there = || on_server(existing("v", "a", "in-use"), "n");
     for (volume, node, answered, expected) in [
@@ -447,16 +491,44 @@ fn a_volume_is_detached_only_from_the_server() {
         (there(), Some("n"), 404, "ok"),
         (there(), Some("other"), 500, "ok"),
         (existing("v", "a", "available"), Some("n"), 500, "ok"),
+        // Nova decides what Cinder does not list yet, or not any more.
         (
             on_server(existing("v", "a", "detaching"), "n"),
             Some("n"),
-            500,
+            200,
             "in progress",
         ),
+        (
+            existing("v", "a", "reserved"),
+            Some("n"),
+            200,
+            "in progress",
+        ),
+        (
+            existing("v", "a", "attaching"),
+            Some("n"),
+            200,
+            "in progress",
+        ),
+        (existing("v", "a", "attaching"), Some("n"), 404, "ok"),
+        (
+            existing("v", "a", "attaching"),
+            Some("n"),
+            503,
+            "unavailable",
+        ),
+        (existing("v", "a", "attaching"), Some("n/.."), 500, "ok"),
+        (existing("v", "a", "attaching"), None, 500, "in progress"),
     ] {
+        let is_changing = ["attaching", "detaching", "reserved"].map(|it| volume["status"] == it);
+        let method = if is_changing.contains(&true) {
+            "GET"
+        } else {
+            "DELETE"
+        };
         let script = Script::new("");
         script.on(&url, 200, json!({"volume": volume}));
-        script.on(nova, answered, gone());
+        script.on(&format!("{method} {attachment}"), answered, gone());
         let old = Attachment {
             volume: "v".into(),
             node: node.map(str::to_owned),
