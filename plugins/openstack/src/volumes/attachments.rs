@@ -44,14 +44,14 @@ pub fn attach(
     let ids: Vec<_> = attachments.iter().map(|it| it.volume.as_str()).collect();
     let found = by_id::<Volume>(cloud, &ids)?;
     let mut requests = Vec::new();
-    let decide = |(wanted, found): (&NewAttachment, Result<Option<Volume>>)| -> Result<Option<Vec<Pair>>, StorageError> {
+    let decide = |(wanted, found): (&NewAttachment, Result<Option<Volume>>)| {
         let found = found?.ok_or_else(|| no_volume(&wanted.volume))?;
         is_ours(cloud, &found)?;
         let context = attached(&found, &wanted.node)?;
         if context.is_none() {
             requests.push(request(cloud, wanted, found.multiattach)?);
         }
-        Ok(context)
+        Ok::<_, StorageError>(context)
     };
     let decided: Vec<_> = attachments.iter().zip(found).map(decide).collect();
     let mut answers = send_each(requests).into_iter();
