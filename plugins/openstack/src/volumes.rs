@@ -21,7 +21,7 @@ use skydock_sdk::{
 };
 
 pub use self::attachments::{attach, detach};
-use self::find::{by_id, by_name, check_sources, is_ours, one};
+use self::find::{by_id, by_name, is_ours, one};
 pub use self::snapshots::{
     create as create_snapshots, delete as delete_snapshots, get as get_snapshots,
     list as list_snapshots,
@@ -133,10 +133,60 @@ fn sources(
     let snapshots: Vec<_> = missing().map(|new| new?.snapshot.as_deref()).collect();
     let originals: Vec<_> = missing().map(|new| new?.original.as_deref()).collect();
 
-    let snapshots = check_sources::<cinder::Snapshot>(cloud, &snapshots)?;
-    let originals = check_sources::<cinder::Volume>(cloud, &originals)?;
-    let both = snapshots.into_iter().zip(originals);
-    Ok(both.map(|(one, other)| one.and(other)).collect())
+    let snapshots = find::sources::<cinder::Snapshot>(cloud, &snapshots)?;
+    let originals = find::sources::<cinder::Volume>(cloud, &originals)?;
+    let both = snapshots
+        .into_iter()
+        .zip(originals)
+        .map(|(snapshot, original)| {
+            if let Some(snapshot) = snapshot? {
+                check_state(&snapshot, &["available"])?;
+            }
+            if let Some(original) = original? {
+                check_state(&original, &["available", "in-use"])?;
+            }
+            Ok::<_, StorageError>(())
+        });
+    Ok(both.collect())
+}
+
+/// States that end by themselves.
+const PASSING: [&str; 14] = [
+    "attaching",
+    "backing-up",
+    "creating",
+    "deleting",
+    "detaching",
+    "downloading",
+    "extending",
+    "managing",
+    "reserved",
+    "restoring",
+    "restoring-backup",
+    "retyping",
+    "reverting",
+    "uploading",
+];
+
+/// Checks that what is to be copied is in one of the states in which Cinder copies it.
+fn check_state<T: Resource>(source: &T, usable: &[&str]) -> Result<(), StorageError> {
+    let status = source.status();
+    if usable.contains(&status) {
+        return Ok(());
+    }
+    let what = format!(
+        "the {} {} is {status}; a copy needs one that is {}",
+        T::ONE,
+        source.id(),
+        usable.join(" or ")
+    );
+    if PASSING.contains(&status) {
+        return Err(in_progress(&what));
+    }
+    if status.starts_with("error") {
+        return Err(CloudError::invalid(what).into());
+    }
+    Err(StorageError::in_use(what))
 }
 
 /// Returns volumes by their IDs.
@@ -174,12 +224,7 @@ pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), Storag
         let is_changing = ["in-use", "attaching", "detaching", "reserved"];
         is_changing.contains(&it.status.as_str()) || !it.attachments.is_empty()
     };
-    delete_all(
-        cloud,
-        ids,
-        |it: &cinder::Volume| it.status.as_str(),
-        is_used,
-    )
+    delete_all(cloud, ids, is_used)
 }
 
 /// Deletes volumes or snapshots. Cinder rejects a second deletion of what is being deleted, so they
@@ -187,7 +232,6 @@ pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), Storag
 fn delete_all<T: Resource>(
     cloud: &Cloud<'_>,
     ids: &[String],
-    status: impl Fn(&T) -> &str,
     is_used: impl Fn(&T) -> bool,
 ) -> Result<Vec<Result<(), StorageError>>> {
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
@@ -197,7 +241,7 @@ fn delete_all<T: Resource>(
         };
         is_ours(cloud, &it)?;
         let (one, id) = (T::ONE, it.id());
-        if status(&it) == "deleting" {
+        if it.status() == "deleting" {
             return Err(in_progress(&format!("the {one} {id} is being deleted")));
         }
         if is_used(&it) {
@@ -441,17 +485,21 @@ fn explain_deletion(answer: Answered) -> Result<bool, StorageError> {
 
 /// Returns the answer to a request that creates or expands something, unless it is an error.
 fn accepted(answer: Answered) -> Result<Response, StorageError> {
-    let is_quota = answer.says(413, "uota");
+    // A 413 without these words is about the rate of requests.
+    let is_quota = answer.says(413, "uota") || answer.says(413, "xceeded");
     let is_missing = answer.says(404, "itemNotFound");
-    // The snapshot is not ready, or somebody changes the volume.
+    // Its state has changed since it was read.
     let is_early = answer.says(400, "tatus must be");
-    let is_too_small = answer.says(400, "smaller than");
+    // Those of snapshots, of the project and of the volume type.
+    let is_no_size = answer.says(400, "smaller than")
+        || answer.says(413, "larger than")
+        || answer.says(400, "Specified volume size");
 
     match certain(answer) {
         Ok(answer) => Ok(answer),
+        Err(error) if is_no_size => Err(StorageError::out_of_range(error.message())),
         Err(error) if is_quota => Err(StorageError::exhausted(error.message())),
         Err(error) if is_missing => Err(CloudError::not_found(error.message()).into()),
-        Err(error) if is_too_small => Err(StorageError::out_of_range(error.message())),
         Err(error) if is_early => Err(CloudError::in_progress(CHANGING, error.message()).into()),
         Err(error) => Err(error.into()),
     }

@@ -90,6 +90,9 @@ pub trait Resource: Clone + DeserializeOwned {
     /// Returns the name.
     fn name(&self) -> &str;
 
+    /// Returns the state.
+    fn status(&self) -> &str;
+
     /// Returns the cluster that it was created for, if that is known.
     fn cluster(&self) -> Option<&str>;
 }
@@ -104,6 +107,10 @@ impl Resource for Volume {
 
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    fn status(&self) -> &str {
+        &self.status
     }
 
     fn cluster(&self) -> Option<&str> {
@@ -122,6 +129,10 @@ impl Resource for Snapshot {
 
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    fn status(&self) -> &str {
+        &self.status
     }
 
     fn cluster(&self) -> Option<&str> {

@@ -115,20 +115,21 @@ pub(super) fn by_name<T: Resource>(cloud: &Cloud<'_>, names: &[&str]) -> Result<
     Ok(names.iter().map(named).collect())
 }
 
-/// Checks what is to be copied, if anything: its content must not be that of another cluster.
-pub(super) fn check_sources<T: Resource>(
+/// Returns what is to be copied, if anything: its content must not be that of another cluster.
+pub(super) fn sources<T: Resource>(
     cloud: &Cloud<'_>,
     ids: &[Option<&str>],
-) -> Result<Vec<Result<(), StorageError>>> {
+) -> Result<Vec<Result<Option<T>, StorageError>>> {
     let wanted: Vec<_> = ids.iter().copied().flatten().collect();
     let mut found = by_id::<T>(cloud, &wanted)?.into_iter();
 
-    let mut check = |id: &str| {
+    let mut check = |id: &str| -> Result<Option<T>, StorageError> {
         let missing = || CloudError::not_found(format!("no {} {id}", T::ONE));
-        let source = found.next().unwrap_or(Ok(None))?;
-        is_ours(cloud, &source.ok_or_else(missing)?)
+        let source = found.next().unwrap_or(Ok(None))?.ok_or_else(missing)?;
+        is_ours(cloud, &source)?;
+        Ok(Some(source))
     };
-    let checked = ids.iter().map(|id| id.map_or(Ok(()), &mut check));
+    let checked = ids.iter().map(|id| id.map_or(Ok(None), &mut check));
     Ok(checked.collect())
 }
 

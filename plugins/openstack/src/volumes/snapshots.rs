@@ -10,14 +10,17 @@ use skydock_sdk::{
 };
 
 use super::{
-    DESCRIPTION, GIB, accepted, delete_all, deletion, explain_deletion,
-    find::{self, by_id, by_name, check_sources, is_ours, one},
+    DESCRIPTION, GIB, accepted, check_state, delete_all, deletion, explain_deletion,
+    find::{self, by_id, by_name, is_ours, one},
     in_progress, next,
 };
 use crate::{
     cloud::{Cloud, Kind, send_each},
     services::cinder::{self, CLUSTER},
 };
+
+/// Parameter of a class: also snapshots of attached volumes.
+const FORCE: &str = "force-create";
 
 /// What to do for a snapshot that is wanted.
 #[derive(Debug)]
@@ -41,10 +44,10 @@ pub fn create(
     let volumes: Vec<_> = volumes
         .map(|(new, found)| found.is_empty().then_some(new.volume.as_str()))
         .collect();
-    let volumes = check_sources::<cinder::Volume>(cloud, &volumes)?;
+    let volumes = find::sources::<cinder::Volume>(cloud, &volumes)?;
     let steps = snapshots.iter().zip(&existing).zip(volumes);
     let steps: Vec<_> = steps
-        .map(|((new, found), volume)| volume.and_then(|()| step(cloud, new, found)))
+        .map(|((new, found), volume)| step(cloud, new, found, volume?.as_ref()))
         .collect();
 
     let request = |step: &Step| match step {
@@ -111,21 +114,25 @@ pub fn list(cloud: &Cloud<'_>) -> Result<SnapshotPage> {
 /// # Errors
 /// If Cinder cannot be asked.
 pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), StorageError>>> {
-    delete_all(
-        cloud,
-        ids,
-        |it: &cinder::Snapshot| it.status.as_str(),
-        |_| false,
-    )
+    delete_all(cloud, ids, |_: &cinder::Snapshot| false)
 }
 
+/// Decides what to do for a snapshot. `existing` are those with its name; without one, `volume` is
+/// to be copied.
 fn step(
     cloud: &Cloud<'_>,
     new: &NewSnapshot,
     existing: &[cinder::Snapshot],
+    volume: Option<&cinder::Volume>,
 ) -> Result<Step, StorageError> {
     let found = match existing {
-        [] => return Ok(Step::Create(body(cloud, new)?)),
+        [] => {
+            let body = body(cloud, new)?;
+            if let Some(volume) = volume {
+                check_volume(volume, is_forced(new))?;
+            }
+            return Ok(Step::Create(body));
+        }
         [found] => found,
         _ => {
             let what = format!("Cinder has {} snapshots `{}`", existing.len(), new.name);
@@ -138,13 +145,32 @@ fn step(
     settled(cloud, new, found).map(Step::Done)
 }
 
+/// Checks that a snapshot of a volume can be created. Cinder needs force for one that is attached.
+fn check_volume(volume: &cinder::Volume, forced: bool) -> Result<(), StorageError> {
+    if volume.status == "in-use" && !forced {
+        let what = format!(
+            "the volume {} is attached: set the parameter {FORCE} of the VolumeSnapshotClass to \"true\"",
+            volume.id
+        );
+        return Err(StorageError::in_use(what));
+    }
+    check_state(volume, &["available", "in-use"])
+}
+
+fn parameter<'a>(new: &'a NewSnapshot, name: &str) -> Option<&'a str> {
+    let mut named = new.parameters.iter().filter(|(key, _)| key == name);
+    named.next().map(|(_, value)| value.as_str())
+}
+
+/// Returns whether the class has snapshots of attached volumes, with the words of upstream.
+fn is_forced(new: &NewSnapshot) -> bool {
+    let value = parameter(new, FORCE).unwrap_or_default();
+    ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
+}
+
 /// Returns the body that creates a snapshot.
 fn body(cloud: &Cloud<'_>, new: &NewSnapshot) -> Result<Value, StorageError> {
-    let parameter = |name: &str| {
-        let mut named = new.parameters.iter().filter(|(key, _)| key == name);
-        named.next().map(|(_, value)| value.as_str())
-    };
-    if !matches!(parameter("type"), None | Some("" | "snapshot")) {
+    if !matches!(parameter(new, "type"), None | Some("" | "snapshot")) {
         let what =
             "the parameter type of a VolumeSnapshotClass must be snapshot: there are no backups";
         return Err(CloudError::invalid(what).into());
@@ -165,7 +191,7 @@ fn body(cloud: &Cloud<'_>, new: &NewSnapshot) -> Result<Value, StorageError> {
     }
     Ok(json!({"snapshot": {
         "name": new.name, "volume_id": new.volume, "description": DESCRIPTION,
-        "force": parameter("force-create") == Some("true"), "metadata": metadata,
+        "force": is_forced(new), "metadata": metadata,
     }}))
 }
 

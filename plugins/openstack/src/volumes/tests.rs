@@ -162,7 +162,43 @@ fn what_cinder_rejects_has_the_case_that_kubernetes_needs() {
             ),
             "exhausted",
         ),
-        (413, fault("overLimit", "Slow down."), "other"),
+        (
+            413,
+            fault(
+                "overLimit",
+                "SnapshotLimitExceeded: Maximum number of snapshots allowed (10) exceeded",
+            ),
+            "exhausted",
+        ),
+        (
+            413,
+            fault(
+                "overLimit",
+                "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. Requested 9G, quota is 10G and 5G has been consumed.",
+            ),
+            "exhausted",
+        ),
+        (
+            413,
+            fault(
+                "overLimit",
+                "VolumeSizeExceedsLimit: Requested volume size 9000G is larger than maximum allowed limit 1000G.",
+            ),
+            "out of range",
+        ),
+        (
+            413,
+            fault("overLimitFault", "This request was rate-limited."),
+            "other",
+        ),
+        (
+            400,
+            fault(
+                "badRequest",
+                "Invalid input received: Specified volume size of '9' is greater than the maximum allowable size of '5' for volume type 'fast'.",
+            ),
+            "out of range",
+        ),
         (
             404,
             fault("itemNotFound", "Snapshot s could not be found."),
@@ -566,6 +602,90 @@ fn a_volume_grows_and_never_shrinks() {
             answer => assert_eq!(case(answer), expected, "{status}"),
         }
         assert_eq!(script.sent(&action).len(), asked, "{status}");
+    }
+}
+
+#[test]
+fn the_state_of_a_source_decides_about_a_copy() {
+    for (status, snapshot, forced, copy, restored) in [
+        (
+            "available",
+            "in progress",
+            "in progress",
+            "in progress",
+            "in progress",
+        ),
+        ("in-use", "in use", "in progress", "in progress", "in use"),
+        (
+            "attaching",
+            "in progress",
+            "in progress",
+            "in progress",
+            "in progress",
+        ),
+        (
+            "extending",
+            "in progress",
+            "in progress",
+            "in progress",
+            "in progress",
+        ),
+        ("maintenance", "in use", "in use", "in use", "in use"),
+        ("error", "invalid", "invalid", "invalid", "invalid"),
+        (
+            "error_extending",
+            "invalid",
+            "invalid",
+            "invalid",
+            "invalid",
+        ),
+    ] {
+        let script = Script::new("");
+        let source = existing("s", "source", status);
+        for one in ["volume", "snapshot"] {
+            let none = json!({"snapshots": [], "volumes": []});
+            script.on(&format!("GET {BASE}/{one}s/detail"), 200, none);
+            script.on(&format!("GET {BASE}/{one}s/s "), 200, json!({one: source}));
+        }
+        let mut created = existing("1", "x", "creating");
+        created["volume_id"] = json!("s");
+        script.on(
+            &format!("POST {BASE}/snapshots "),
+            202,
+            json!({"snapshot": created}),
+        );
+        for (force, expected) in [("no", snapshot), ("true", forced), ("1", forced)] {
+            let wanted = NewSnapshot {
+                name: "x".into(),
+                volume: "s".into(),
+                parameters: vec![("force-create".into(), force.into())],
+                owner: None,
+            };
+            let answer = create_snapshots(&script.cloud(), &[wanted]);
+            assert_eq!(
+                case(answer.unwrap().remove(0)),
+                expected,
+                "{status} {force}"
+            );
+        }
+
+        for (field, expected) in [("source_volid", copy), ("snapshot_id", restored)] {
+            let mut created = existing("v", "a", "creating");
+            created[field] = json!("s");
+            script.on(
+                &format!("POST {BASE}/volumes "),
+                202,
+                json!({"volume": created}),
+            );
+            let source = |of: &str| Some("s".to_owned()).filter(|_| of == field);
+            let wanted = NewVolume {
+                snapshot: source("snapshot_id"),
+                original: source("source_volid"),
+                ..new("a", 2)
+            };
+            let answer = create(&script.cloud(), &[wanted]).unwrap().remove(0);
+            assert_eq!(case(answer), expected, "{status} {field}");
+        }
     }
 }
 
