@@ -360,8 +360,8 @@ pub fn send_each(requests: Vec<ServiceRequest>) -> Vec<Answered> {
     answers.zip(whats).map(answered).collect()
 }
 
-/// Converts "not found" to "unavailable". A list always exists, so "not found" is not from the
-/// cloud but from something on the way.
+/// Converts "not found" to "unavailable". A list or a catalog always exists, so "not found" is not
+/// from the cloud but from something on the way.
 fn is_there(error: CloudError) -> CloudError {
     match error {
         CloudError::NotFound(text) => CloudError::unavailable(text),

@@ -5,7 +5,9 @@
 //! read in one list.
 
 mod attachments;
+mod creation;
 mod find;
+mod pending;
 mod snapshots;
 
 use std::time::Duration;
@@ -21,7 +23,7 @@ use skydock_sdk::{
 };
 
 pub use self::attachments::{attach, detach};
-use self::find::{by_id, by_name, is_ours, one};
+use self::find::{by_id, by_name, is_ours};
 pub use self::snapshots::{
     create as create_snapshots, delete as delete_snapshots, get as get_snapshots,
     list as list_snapshots,
@@ -62,17 +64,6 @@ pub fn driver() -> DriverInfo {
     }
 }
 
-/// What to do for a volume that is wanted.
-#[derive(Debug)]
-enum Step {
-    /// It can be used.
-    Done(Volume),
-    /// Send this to create it.
-    Create(Value),
-    /// It is broken: it is deleted, so that the next call creates another.
-    Delete(String),
-}
-
 /// Creates volumes, or finds those that exist.
 ///
 /// # Errors
@@ -84,40 +75,23 @@ pub fn create(
     let names: Vec<_> = volumes.iter().map(|it| it.name.as_str()).collect();
     let existing = by_name::<cinder::Volume>(cloud, &names)?;
     let sources = sources(cloud, volumes, &existing)?;
-    let steps = volumes.iter().zip(&existing).zip(sources);
-    let steps: Vec<_> = steps
-        .map(|((new, found), source)| source.and_then(|()| step(cloud, new, found)))
-        .collect();
-
-    let request = |step: &Step| match step {
-        Step::Done(_) => None,
-        Step::Create(body) => Some(
-            cloud
-                .request(
-                    Method::Post,
-                    Kind::BlockStorage,
-                    "/volumes",
-                    "cannot create a volume",
-                )
-                .and_then(|request| request.json(body)),
-        ),
-        Step::Delete(id) => Some(deletion::<cinder::Volume>(cloud, id)),
-    };
-    let requests = steps.iter().flatten().filter_map(request);
-    let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
-
-    let answer = |(new, step): (&NewVolume, Result<Step, StorageError>)| match step? {
-        Step::Done(volume) => Ok(volume),
-        Step::Create(_) => {
-            let created = one(&accepted(next(&mut answers)?)?)?;
-            settled(cloud, new, &created)
+    let each = volumes.iter().zip(&existing).zip(sources);
+    let steps = each.map(|((new, found), source)| {
+        if found.is_empty() {
+            pending::check(cloud, cinder::Volume::ONE, &new.name)?;
         }
-        Step::Delete(id) => {
-            explain_deletion(next(&mut answers)?)?;
-            Err(in_progress(&format!("the broken volume {id} is deleted")))
-        }
-    };
-    Ok(volumes.iter().zip(steps).map(answer).collect())
+        source?;
+        let settled = |found: &cinder::Volume| settled(cloud, new, found);
+        creation::step(cloud, found, || body(cloud, new), settled)
+    });
+    let steps = steps.collect();
+    creation::send(
+        cloud,
+        volumes,
+        &names,
+        steps,
+        |new, created: &cinder::Volume| settled(cloud, new, created),
+    )
 }
 
 /// Checks what volumes are to be copies of, unless they exist.
@@ -220,11 +194,7 @@ pub fn list(cloud: &Cloud<'_>) -> Result<VolumePage> {
 /// # Errors
 /// If Cinder cannot be asked.
 pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), StorageError>>> {
-    let is_used = |it: &cinder::Volume| {
-        let is_changing = ["in-use", "attaching", "detaching", "reserved"];
-        is_changing.contains(&it.status.as_str()) || !it.attachments.is_empty()
-    };
-    delete_all(cloud, ids, is_used)
+    delete_all::<cinder::Volume>(cloud, ids)
 }
 
 /// Deletes volumes or snapshots. Cinder rejects a second deletion of what is being deleted, so they
@@ -232,7 +202,6 @@ pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), Storag
 fn delete_all<T: Resource>(
     cloud: &Cloud<'_>,
     ids: &[String],
-    is_used: impl Fn(&T) -> bool,
 ) -> Result<Vec<Result<(), StorageError>>> {
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
     let decide = |found: Result<Option<T>>| -> Result<Option<String>, StorageError> {
@@ -244,7 +213,7 @@ fn delete_all<T: Resource>(
         if it.status() == "deleting" {
             return Err(in_progress(&format!("the {one} {id} is being deleted")));
         }
-        if is_used(&it) {
+        if it.is_used() {
             return Err(StorageError::in_use(format!("the {one} {id} is attached")));
         }
         Ok(Some(id.to_owned()))
@@ -315,27 +284,6 @@ pub fn expand(
         }
     };
     Ok(decided.into_iter().map(answer).collect())
-}
-
-/// Decides what to do for a volume. `existing` are those with its name.
-fn step(
-    cloud: &Cloud<'_>,
-    new: &NewVolume,
-    existing: &[cinder::Volume],
-) -> Result<Step, StorageError> {
-    let found = match existing {
-        [] => return Ok(Step::Create(body(cloud, new)?)),
-        [found] => found,
-        _ => {
-            let what = format!("Cinder has {} volumes `{}`", existing.len(), new.name);
-            return Err(CloudError::denied(what).into());
-        }
-    };
-    let is_broken = found.status == "error" && is_ours(cloud, found).is_ok();
-    if is_broken && found.attachments.is_empty() {
-        return Ok(Step::Delete(found.id.clone()));
-    }
-    settled(cloud, new, found).map(Step::Done)
 }
 
 /// Returns the body that creates a volume.

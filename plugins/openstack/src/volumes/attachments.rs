@@ -12,7 +12,7 @@ use skydock_sdk::{
 use super::{
     certain,
     find::{by_id, is_id, is_ours},
-    in_progress, next, no_volume, nodes,
+    in_progress, next, no_volume, nodes, pending,
 };
 use crate::{
     cloud::{Answered, Cloud, Kind, ServiceRequest, send_each},
@@ -21,6 +21,8 @@ use crate::{
 
 /// Key of the path of the device, for the node part.
 const DEVICE: &str = "DevicePath";
+/// What an attachment is for [`pending`].
+const ATTACHMENT: &str = "attachment";
 /// The first microversion of Nova that attaches what several servers can have.
 const SHARED: &str = "compute 2.60";
 
@@ -31,6 +33,11 @@ struct Removal {
     method: Method,
     node: String,
     volume: String,
+}
+
+/// Returns what an attachment is called until Nova has answered.
+fn name(volume: &str, node: &str) -> String {
+    format!("{volume} {node}")
 }
 
 /// Attaches volumes to servers.
@@ -50,17 +57,25 @@ pub fn attach(
         let context = attached(&found, &wanted.node)?;
         if context.is_none() {
             requests.push(request(cloud, wanted, found.multiattach)?);
+            pending::begin(cloud, ATTACHMENT, &name(&wanted.volume, &wanted.node));
         }
         Ok::<_, StorageError>(context)
     };
     let decided: Vec<_> = attachments.iter().zip(found).map(decide).collect();
     let mut answers = send_each(requests).into_iter();
 
-    let answer = |decided: Result<Option<Vec<Pair>>, StorageError>| match decided? {
+    let mut answer = |wanted: &NewAttachment, context: Option<Vec<Pair>>| match context {
         Some(context) => Ok(context),
-        None => Err(explain_attachment(next(&mut answers)?)),
+        None => {
+            let answer = next(&mut answers)?;
+            let name = name(&wanted.volume, &wanted.node);
+            pending::end(cloud, ATTACHMENT, &name, &answer);
+            Err(explain_attachment(answer))
+        }
     };
-    Ok(decided.into_iter().map(answer).collect())
+    let each = attachments.iter().zip(decided);
+    let each = each.map(|(wanted, context)| answer(wanted, context?));
+    Ok(each.collect())
 }
 
 /// Detaches volumes from servers. A volume that does not exist is not attached.
@@ -78,7 +93,16 @@ pub fn detach(
             return Ok(Vec::new());
         };
         is_ours(cloud, &found)?;
-        removals(&found, old.node.as_deref())
+        let removals = removals(&found, old.node.as_deref())?;
+        let is_uncertain = |node: &str| {
+            let name = name(&old.volume, node);
+            pending::is_uncertain(cloud, ATTACHMENT, &name)
+        };
+        if removals.is_empty() && old.node.as_deref().is_some_and(is_uncertain) {
+            let what = format!("whether Nova attaches {} is not certain", old.volume);
+            return Err(in_progress(&what));
+        }
+        Ok(removals)
     };
     let decided: Vec<Result<Vec<Removal>, StorageError>> =
         attachments.iter().zip(found).map(decide).collect();

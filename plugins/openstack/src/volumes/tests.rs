@@ -23,6 +23,7 @@ fn existing(id: &str, name: &str, status: &str) -> Value {
     json!({
         "id": id, "name": name, "status": status, "size": 2, "availability_zone": "nova",
         "metadata": {CLUSTER: "c"}, "attachments": [], "snapshot_id": null, "source_volid": null,
+        "description": DESCRIPTION, "created_at": "2026-11-28T22:00:00.000000",
     })
 }
 
@@ -148,6 +149,220 @@ fn an_existing_volume_decides_about_a_create() {
             expected == "in progress" && volume["status"] == "error"
         );
     }
+}
+
+fn created_at(mut volume: Value, minute: u8) -> Value {
+    volume["created_at"] = json!(format!("2026-11-28T22:{minute:02}:00.000000"));
+    volume
+}
+
+fn with_metadata(mut volume: Value, metadata: Value) -> Value {
+    volume["metadata"] = metadata;
+    volume
+}
+
+#[test]
+fn a_failed_volume_is_exhausted_when_it_is_gone() {
+    let messages = json!({"messages": [
+        {"resource_uuid": "other", "user_message": "schedule allocate volume:Other."},
+        {"resource_uuid": "v", "user_message": "schedule allocate volume:No backend."},
+    ]});
+    let gone = json!({"itemNotFound": {"message": "Volume v could not be found."}});
+    for (status, deleted, expected) in [
+        (
+            202,
+            Value::Null,
+            &["in progress", "exhausted", "in progress"],
+        ),
+        (404, gone, &["exhausted", "in progress", "in progress"]),
+    ] {
+        let script = Script::new("");
+        let list = format!("GET {BASE}/volumes/detail");
+        script.on(&list, 200, listed(&[existing("v", "a", "error")]));
+        script.on(
+            &format!("GET {BASE}/messages?resource_uuid=v"),
+            200,
+            messages.clone(),
+        );
+        script.on(&format!("DELETE {BASE}/volumes/v "), status, deleted);
+        let created = json!({"volume": existing("w", "a", "creating")});
+        script.on(&format!("POST {BASE}/volumes "), 202, created);
+        for expected in expected {
+            let answer = create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+            if let Err(StorageError::Exhausted(text)) = &answer {
+                assert!(text.contains("volume v") && text.contains("No backend."));
+            }
+            assert_eq!(case(answer), *expected);
+            script.on(&list, 200, listed(&[]));
+        }
+        assert!(!script.sent("POST").is_empty());
+    }
+}
+
+#[test]
+fn a_creation_without_answer_is_not_repeated() {
+    let script = Script::new("");
+    let list = format!("GET {BASE}/volumes/detail");
+    let post = format!("POST {BASE}/volumes ");
+    script.on(&list, 200, listed(&[]));
+    let wanted = || create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+    script.on(&post, 504, Value::Null);
+    assert_eq!(case(wanted()), "unavailable");
+
+    let quota = json!({"overLimit": {"message": "VolumeLimitExceeded: quota"}});
+    script.on(&post, 413, quota);
+    assert_eq!(case(wanted()), "in progress");
+    assert_eq!(script.sent("POST").len(), 1);
+    script.on(&list, 200, listed(&[existing("v", "a", "available")]));
+    assert_eq!(wanted().unwrap().id, "v");
+
+    // An answer ends the doubt.
+    let other = || create(&script.cloud(), &[new("b", 2)]).unwrap().remove(0);
+    assert_eq!(case(other()), "exhausted");
+    assert_eq!(case(other()), "exhausted");
+}
+
+#[test]
+fn of_several_volumes_with_a_name_the_oldest_stays() {
+    let at = |id: &str, status: &str, minute: u8| created_at(existing(id, "a", status), minute);
+    let foreign = |volume: Value| with_metadata(volume, json!({}));
+    let described = |mut volume: Value| {
+        volume["description"] = json!("of a user");
+        volume
+    };
+    for (volumes, expected, deleted) in [
+        (
+            [at("new", "available", 2), at("old", "available", 1)],
+            "in progress",
+            Some("new"),
+        ),
+        (
+            [at("old", "creating", 1), at("new", "error", 2)],
+            "in progress",
+            Some("new"),
+        ),
+        // Broken ones are deleted before they are used.
+        (
+            [at("old", "error", 1), at("new", "available", 2)],
+            "in progress",
+            Some("old"),
+        ),
+        (
+            [at("old", "available", 1), at("new", "creating", 2)],
+            "in progress",
+            None,
+        ),
+        (
+            [at("old", "available", 1), at("new", "deleting", 2)],
+            "old",
+            None,
+        ),
+        // What is attached has content.
+        (
+            [
+                at("old", "available", 1),
+                on_server(at("new", "in-use", 2), "n"),
+            ],
+            "in progress",
+            Some("old"),
+        ),
+        (
+            [
+                on_server(at("old", "in-use", 1), "n"),
+                on_server(at("new", "in-use", 2), "n"),
+            ],
+            "old",
+            None,
+        ),
+        // Others may have created it.
+        (
+            [
+                foreign(at("old", "available", 1)),
+                at("new", "available", 2),
+            ],
+            "new",
+            None,
+        ),
+        (
+            [at("old", "available", 1), described(at("new", "error", 2))],
+            "old",
+            None,
+        ),
+    ] {
+        let script = Script::new("");
+        script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&volumes));
+        script.on(&format!("DELETE {BASE}/volumes/"), 202, Value::Null);
+        let answer = create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+        match answer {
+            Ok(volume) => assert_eq!(volume.id, expected),
+            answer => assert_eq!(case(answer), expected, "{volumes:?}"),
+        }
+        let mut deletes = script.requested();
+        deletes.retain(|it| it.starts_with("DELETE"));
+        let wanted: Vec<_> = deleted
+            .map(|id| format!("DELETE {BASE}/volumes/{id}"))
+            .into_iter()
+            .collect();
+        assert_eq!(deletes, wanted, "{volumes:?}");
+    }
+}
+
+#[test]
+fn only_what_has_the_name_is_used_or_deleted() {
+    let script = Script::new("");
+    let others = [
+        existing("1", "db-of-shop", "error"),
+        existing("2", "A", "error"),
+        existing("3", "a ", "available"),
+    ];
+    script.on(&format!("GET {BASE}/volumes/detail"), 200, listed(&others));
+    let created = json!({"volume": existing("v", "a", "creating")});
+    script.on(&format!("POST {BASE}/volumes "), 202, created);
+    let answer = create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+    assert_eq!(case(answer), "in progress");
+    assert_eq!(script.sent("POST").len(), 1);
+    let requested = script.requested();
+    assert!(!requested.iter().any(|it| it.starts_with("DELETE")));
+
+    // Without the metadata of the cluster, somebody else may have created it.
+    for metadata in [json!({}), json!({CLUSTER: ""})] {
+        let broken = with_metadata(existing("v", "a", "error"), metadata);
+        script.on(
+            &format!("GET {BASE}/volumes/detail"),
+            200,
+            listed(&[broken]),
+        );
+        let answer = create(&script.cloud(), &[new("a", 2)]).unwrap().remove(0);
+        assert_eq!(case(answer), "unavailable");
+        let requested = script.requested();
+        assert!(!requested.iter().any(|it| it.starts_with("DELETE")));
+    }
+}
+
+#[test]
+fn a_volume_of_no_cluster_is_found_among_many() {
+    let script = Script::new("");
+    let names = ["a", "b", "c", "d", "e"];
+    let own = listed(&[existing("1", "a", "available")]);
+    script.on(
+        &format!("GET {BASE}/volumes/detail?name="),
+        200,
+        listed(&[]),
+    );
+    script.on(&format!("GET {BASE}/volumes/detail?metadata="), 200, own);
+    let other = with_metadata(existing("2", "e", "available"), json!({CLUSTER: ""}));
+    script.on(
+        &format!("GET {BASE}/volumes/detail?name=e"),
+        200,
+        listed(&[other]),
+    );
+    let created = json!({"volume": existing("v", "x", "creating")});
+    script.on(&format!("POST {BASE}/volumes "), 202, created);
+    let wanted = names.map(|name| new(name, 2));
+    let mut answers = create(&script.cloud(), &wanted).unwrap();
+    assert_eq!(answers.remove(4).unwrap().id, "2");
+    assert_eq!(answers.remove(0).unwrap().id, "1");
+    assert_eq!(script.sent("POST").len(), 3);
 }
 
 #[test]
@@ -289,6 +504,14 @@ fn a_volume_is_deleted_unless_it_is_used() {
         let answer = if answer.is_ok() { "ok" } else { case(answer) };
         assert_eq!(answer, expected);
     }
+}
+
+#[test]
+fn a_catalog_that_is_not_found_proves_nothing() {
+    let script = Script::new("");
+    script.on("GET http://k/v3/auth/catalog", 404, json!("no backend"));
+    let error = create(&script.cloud(), &[new("a", 1)]).unwrap_err();
+    assert!(matches!(error, CloudError::Unavailable(_)), "{error:?}");
 }
 
 #[test]
@@ -495,6 +718,37 @@ fn a_shared_volume_is_attached_to_several_servers() {
     }
     let modes = driver().access_modes;
     assert!(modes.contains(&AccessMode::MultiNodeMultiWriter));
+}
+
+#[test]
+fn an_attachment_without_answer_may_still_be_there() {
+    let script = Script::new("");
+    let volume = json!({"volume": existing("v", "a", "available")});
+    script.on(&format!("GET {BASE}/volumes/v "), 200, volume);
+    let nova = "POST http://compute/v2.1/servers/n/os-volume_attachments ";
+    let attached = || {
+        let wanted = NewAttachment {
+            volume: "v".into(),
+            node: "n".into(),
+            ..NewAttachment::default()
+        };
+        attach(&script.cloud(), &[wanted]).unwrap().remove(0)
+    };
+    let old = || Attachment {
+        volume: "v".into(),
+        node: Some("n".into()),
+    };
+    let detached = || detach(&script.cloud(), &[old()]).unwrap().remove(0);
+    assert!(detached().is_ok());
+
+    script.on(nova, 504, Value::Null);
+    assert_eq!(case(attached()), "unavailable");
+    assert_eq!(case(detached()), "in progress");
+
+    let full = json!({"forbidden": {"message": "Maximum number of volumes allowed (26)"}});
+    script.on(nova, 403, full);
+    assert_eq!(case(attached()), "exhausted");
+    assert!(detached().is_ok());
 }
 
 #[test]
