@@ -94,6 +94,9 @@ pub fn detach(
         };
         is_ours(cloud, &found)?;
         let removals = removals(&found, old.node.as_deref())?;
+        for it in removals.iter().filter(|it| it.method == Method::Delete) {
+            pending::forget(cloud, ATTACHMENT, &name(&it.volume, &it.node));
+        }
         let is_uncertain = |node: &str| {
             let name = name(&old.volume, node);
             pending::is_uncertain(cloud, ATTACHMENT, &name)

@@ -24,11 +24,16 @@ pub(super) fn begin(cloud: &Cloud<'_>, kind: &str, name: &str) {
     cloud.host.cache(&key, &[1], UNCERTAIN);
 }
 
+/// Forgets a request whose effect is known.
+pub(super) fn forget(cloud: &Cloud<'_>, kind: &str, name: &str) {
+    cloud.host.uncache(&key(cloud, "sent", kind, name));
+}
+
 /// Forgets a request if it has an answer. What a proxy or a failing server says is none.
 pub(super) fn end(cloud: &Cloud<'_>, kind: &str, name: &str, answer: &Answered) {
     let answer = answer.result.as_ref();
     if answer.is_ok_and(|it| it.status < 500) {
-        cloud.host.uncache(&key(cloud, "sent", kind, name));
+        forget(cloud, kind, name);
     }
 }
 

@@ -749,6 +749,19 @@ fn an_attachment_without_answer_may_still_be_there() {
     script.on(nova, 403, full);
     assert_eq!(case(attached()), "exhausted");
     assert!(detached().is_ok());
+
+    // What is attached is detached, and nothing is in doubt.
+    script.on(nova, 504, Value::Null);
+    assert_eq!(case(attached()), "unavailable");
+    let url = format!("GET {BASE}/volumes/v ");
+    let there = on_server(existing("v", "a", "in-use"), "n");
+    script.on(&url, 200, json!({"volume": there}));
+    let delete = "DELETE http://compute/v2.1/servers/n/os-volume_attachments/v ";
+    script.on(delete, 202, Value::Null);
+    assert_eq!(case(detached()), "in progress");
+    let free = json!({"volume": existing("v", "a", "available")});
+    script.on(&url, 200, free);
+    assert!(detached().is_ok());
 }
 
 #[test]
