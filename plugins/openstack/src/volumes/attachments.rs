@@ -101,7 +101,8 @@ pub fn detach(
             let name = name(&old.volume, node);
             pending::is_uncertain(cloud, ATTACHMENT, &name)
         };
-        if removals.is_empty() && old.node.as_deref().is_some_and(is_uncertain) {
+        let is_left = removals.iter().any(|it| it.method == Method::Delete);
+        if !is_left && old.node.as_deref().is_some_and(is_uncertain) {
             let what = format!("whether Nova attaches {} is not certain", old.volume);
             return Err(in_progress(&what));
         }
@@ -172,17 +173,20 @@ fn removals(volume: &Volume, node: Option<&str>) -> Result<Vec<Removal>, Storage
         node: node.to_owned(),
         volume: volume.id.clone(),
     };
-    if ["attaching", "detaching", "reserved"].contains(&volume.status.as_str()) {
-        // Cinder lists an attachment when it is complete, and Nova from the beginning. A volume can
-        // stay in these states after its server was deleted.
-        return match node {
-            Some(node) if is_id(node) => Ok(vec![removal(Method::Get, node)]),
-            Some(_) => Ok(Vec::new()),
-            None => {
-                let what = format!("the volume {} is {}", volume.id, volume.status);
-                Err(in_progress(&what))
-            }
-        };
+    let is_changing = ["attaching", "detaching", "reserved"].contains(&volume.status.as_str());
+    let is_listed = |node: &str| nodes(volume).any(|it| it == node);
+    // Cinder lists an attachment when it is complete, and Nova from the beginning. What several servers
+    // can have is in use meanwhile. A volume can stay in another state after its server was deleted.
+    match node {
+        Some(node) if is_changing || (volume.multiattach && !is_listed(node)) => {
+            let asked = is_id(node).then(|| removal(Method::Get, node));
+            return Ok(asked.into_iter().collect());
+        }
+        None if is_changing => {
+            let what = format!("the volume {} is {}", volume.id, volume.status);
+            return Err(in_progress(&what));
+        }
+        _ => {}
     }
     let meant = nodes(volume).filter(|it| node.is_none_or(|node| node == *it));
     Ok(meant.map(|it| removal(Method::Delete, it)).collect())

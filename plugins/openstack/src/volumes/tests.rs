@@ -787,6 +787,11 @@ fn a_volume_is_detached_only_from_the_server() {
     let attachment = "http://compute/v2.1/servers/n/os-volume_attachments/v ";
     let gone = || json!({"itemNotFound": {"message": "not found"}});
     let there = || on_server(existing("v", "a", "in-use"), "n");
+    let shared = |server: &str| {
+        let mut volume = on_server(existing("v", "a", "in-use"), server);
+        volume["multiattach"] = json!(true);
+        volume
+    };
     for (volume, node, answered, expected) in [
         (there(), Some("n"), 202, "in progress"),
         (there(), None, 202, "in progress"),
@@ -822,9 +827,14 @@ fn a_volume_is_detached_only_from_the_server() {
         ),
         (existing("v", "a", "attaching"), Some("n/.."), 500, "ok"),
         (existing("v", "a", "attaching"), None, 500, "in progress"),
+        (shared("n"), Some("n"), 202, "in progress"),
+        (shared("other"), Some("n"), 200, "in progress"),
+        (shared("other"), Some("n"), 404, "ok"),
     ] {
         let is_changing = ["attaching", "detaching", "reserved"].map(|it| volume["status"] == it);
-        let method = if is_changing.contains(&true) {
+        let is_elsewhere =
+            volume["multiattach"] == true && volume["attachments"][0]["server_id"] != "n";
+        let method = if is_changing.contains(&true) || is_elsewhere {
             "GET"
         } else {
             "DELETE"
