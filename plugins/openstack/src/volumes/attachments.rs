@@ -214,8 +214,11 @@ fn explain_attachment(answer: Answered) -> StorageError {
     let is_missing = answer.says(404, "itemNotFound");
     // Nova: the server has as many as its hypervisor can have.
     let is_limit = answer.says(403, "aximum") || answer.says(403, "oo many");
+    // Nova attaches it, and Cinder does not list that yet.
+    let is_begun = answer.says(400, "already attached") || answer.says(409, "already attached");
     let what = answer.what.clone();
     match certain(answer) {
+        Err(error) if is_begun => in_progress(error.message()),
         Ok(_) => in_progress(&format!("{what} yet: it is under way")),
         Err(error) if is_missing => CloudError::not_found(error.message()).into(),
         Err(error) if is_limit => StorageError::exhausted(error.message()),

@@ -663,6 +663,11 @@ fn a_volume_is_attached_through_nova() {
             json!({"forbidden": {"message": "Maximum number of volumes allowed (26)"}}),
             "exhausted",
         ),
+        (
+            400,
+            json!({"badRequest": {"message": "Invalid volume: volume v already attached"}}),
+            "in progress",
+        ),
     ] {
         script.on(nova, status, body);
         let answer = attach(&script.cloud(), &[wanted()]).unwrap().remove(0);
