@@ -30,6 +30,7 @@ pub use self::snapshots::{
 };
 use crate::{
     cloud::{Answered, Cloud, Kind, ServiceRequest, explain, send_each},
+    instances::label,
     services::cinder::{self, CLUSTER, Resource},
 };
 
@@ -384,11 +385,13 @@ fn text(optional: Option<&String>) -> Option<&str> {
 
 /// Returns a volume. `preferred` is where it should be, if the zones of volumes mean nothing.
 fn shown(cloud: &Cloud<'_>, found: &cinder::Volume, preferred: Option<&[Topology]>) -> Volume {
-    let zone = text(found.availability_zone.as_ref());
-    let topology = match zone {
-        _ if cloud.config.ignore_volume_az => preferred.unwrap_or_default().to_vec(),
-        Some(zone) => vec![vec![(ZONE.to_owned(), zone.to_owned())]],
-        None => Vec::new(),
+    let topology = if cloud.config.ignore_volume_az {
+        preferred.unwrap_or_default().to_vec()
+    } else {
+        // As the node part does, so that it is a label.
+        let zone = text(found.availability_zone.as_ref()).and_then(label::sanitized);
+        let zone = zone.map(|zone| vec![(ZONE.to_owned(), zone)]);
+        zone.into_iter().collect()
     };
     let origins = [found.snapshot_id.as_ref(), found.source_volid.as_ref()];
     let is_copy = origins.into_iter().any(|it| text(it).is_some());
@@ -435,6 +438,8 @@ fn explain_deletion(answer: Answered) -> Result<bool, StorageError> {
 fn accepted(answer: Answered) -> Result<Response, StorageError> {
     // A 413 without these words is about the rate of requests.
     let is_quota = answer.says(413, "uota") || answer.says(413, "xceeded");
+    // Another one may do.
+    let is_zone = answer.says(400, "vailability zone");
     let is_missing = answer.says(404, "itemNotFound");
     // Its state has changed since it was read.
     let is_early = answer.says(400, "tatus must be");
@@ -446,7 +451,7 @@ fn accepted(answer: Answered) -> Result<Response, StorageError> {
     match certain(answer) {
         Ok(answer) => Ok(answer),
         Err(error) if is_no_size => Err(StorageError::out_of_range(error.message())),
-        Err(error) if is_quota => Err(StorageError::exhausted(error.message())),
+        Err(error) if is_quota || is_zone => Err(StorageError::exhausted(error.message())),
         Err(error) if is_missing => Err(CloudError::not_found(error.message()).into()),
         Err(error) if is_early => Err(CloudError::in_progress(CHANGING, error.message()).into()),
         Err(error) => Err(error.into()),

@@ -151,6 +151,33 @@ fn an_existing_volume_decides_about_a_create() {
     }
 }
 
+#[test]
+fn the_zone_of_a_volume_is_that_of_nodes() {
+    for (zone, settings, expected) in [
+        (json!("nova"), "", Some("nova")),
+        (json!("Zone A (old)"), "", Some("Zone-A-old")),
+        (json!("()"), "", None),
+        (json!(""), "", None),
+        (Value::Null, "", None),
+        (json!("nova"), "[BlockStorage]\nignore-volume-az=true", None),
+    ] {
+        let script = Script::new(settings);
+        let mut volume = existing("v", "a", "available");
+        volume["availability_zone"] = zone.clone();
+        script.on(
+            &format!("GET {BASE}/volumes/detail"),
+            200,
+            listed(&[volume]),
+        );
+        let found = list(&script.cloud()).unwrap().volumes.remove(0);
+        let expected: Vec<_> = expected
+            .map(|zone| vec![(ZONE.to_owned(), zone.to_owned())])
+            .into_iter()
+            .collect();
+        assert_eq!(found.topology, expected, "{zone} {settings}");
+    }
+}
+
 fn created_at(mut volume: Value, minute: u8) -> Value {
     volume["created_at"] = json!(format!("2026-11-28T22:{minute:02}:00.000000"));
     volume
@@ -440,8 +467,17 @@ fn what_cinder_rejects_has_the_case_that_kubernetes_needs() {
         (
             400,
             fault("badRequest", "Availability zone 'x' is invalid."),
-            "denied",
+            "exhausted",
         ),
+        (
+            400,
+            fault(
+                "badRequest",
+                "Invalid input received: Volume must be in the same availability zone as the snapshot",
+            ),
+            "exhausted",
+        ),
+        (400, fault("badRequest", "Something else."), "denied"),
         (503, Value::Null, "unavailable"),
     ] {
         let script = Script::new("");
