@@ -211,11 +211,12 @@ fn delete_all<T: Resource>(
         };
         is_ours(cloud, &it)?;
         let (one, id) = (T::ONE, it.id());
-        if it.status() == "deleting" {
-            return Err(in_progress(&format!("the {one} {id} is being deleted")));
-        }
         if it.is_used() {
             return Err(StorageError::in_use(format!("the {one} {id} is attached")));
+        }
+        // Cinder would reject it.
+        if PASSING.contains(&it.status()) {
+            return Err(in_progress(&format!("the {one} {id} is {}", it.status())));
         }
         Ok(Some(id.to_owned()))
     };
@@ -475,8 +476,8 @@ fn in_progress(what: &str) -> StorageError {
     CloudError::in_progress(CHANGING, what).into()
 }
 
-fn broken(volume: &cinder::Volume) -> StorageError {
-    let what = format!("the volume {} is in state {}", volume.id, volume.status);
+fn broken<T: Resource>(it: &T) -> StorageError {
+    let what = format!("the {} {} is in state {}", T::ONE, it.id(), it.status());
     CloudError::unavailable(what).into()
 }
 

@@ -10,7 +10,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    certain,
+    broken, certain,
     find::{by_id, is_id, is_ours},
     in_progress, next, no_volume, nodes, pending,
 };
@@ -158,10 +158,7 @@ fn attached(volume: &Volume, node: &str) -> Result<Option<Vec<Pair>>, StorageErr
             Err(StorageError::in_use(what))
         }
         ("available" | "in-use", None) => Ok(None),
-        (status, _) if status.starts_with("error") => {
-            let what = format!("the volume {} is in state {status}", volume.id);
-            Err(CloudError::unavailable(what).into())
-        }
+        (status, _) if status.starts_with("error") => Err(broken(volume)),
         (status, _) => Err(changes(status)),
     }
 }

@@ -9,7 +9,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    DESCRIPTION, GIB, check_state, creation, delete_all,
+    DESCRIPTION, GIB, broken, check_state, creation, delete_all,
     find::{self, by_id, by_name, is_ours},
     in_progress, pending,
 };
@@ -160,6 +160,7 @@ fn settled(
     }
     match found.status.as_str() {
         "available" => shown(found),
+        status if status.starts_with("error") => Err(broken(found)),
         status => Err(in_progress(&format!(
             "the snapshot {} is {status}",
             found.id

@@ -495,6 +495,7 @@ fn a_volume_is_deleted_unless_it_is_used() {
     for (found, deleted, expected) in [
         ((404, gone.clone()), 500, "ok"),
         ((200, existing("v", "a", "deleting")), 500, "in progress"),
+        ((200, existing("v", "a", "creating")), 500, "in progress"),
         ((200, existing("v", "a", "available")), 202, "in progress"),
         ((200, existing("v", "a", "error")), 202, "in progress"),
         (
@@ -1058,4 +1059,36 @@ fn a_snapshot_is_cut_once_and_backups_are_rejected() {
         json!({"snapshots": [snapshot("available", "other")]}),
     );
     assert_eq!(case(one(wanted(&[]))), "exists");
+
+    let broken = snapshot("error_deleting", "v");
+    script.on(&list, 200, json!({"snapshots": [broken]}));
+    assert_eq!(case(one(wanted(&[]))), "unavailable");
+}
+
+#[test]
+fn a_failed_snapshot_is_exhausted_when_it_is_gone() {
+    let script = Script::new("");
+    let list = format!("GET {BASE}/snapshots/detail");
+    let volume = json!({"volume": existing("v", "a", "available")});
+    script.on(&format!("GET {BASE}/volumes/v "), 200, volume);
+    let mut broken = existing("1", "s", "error");
+    broken["volume_id"] = json!("v");
+    script.on(&list, 200, json!({"snapshots": [broken]}));
+    script.on(&format!("DELETE {BASE}/snapshots/1 "), 202, Value::Null);
+    let mut created = existing("2", "s", "creating");
+    created["volume_id"] = json!("v");
+    let created = json!({"snapshot": created});
+    script.on(&format!("POST {BASE}/snapshots "), 202, created);
+
+    for expected in ["in progress", "exhausted", "in progress"] {
+        let wanted = NewSnapshot {
+            name: "s".into(),
+            volume: "v".into(),
+            ..NewSnapshot::default()
+        };
+        let answer = create_snapshots(&script.cloud(), &[wanted]);
+        assert_eq!(case(answer.unwrap().remove(0)), expected);
+        script.on(&list, 200, json!({"snapshots": []}));
+    }
+    assert_eq!(script.sent("POST").len(), 1);
 }
