@@ -122,7 +122,10 @@ impl Cloud<'_> {
         let answer = |(wanted, step): (&NewAttachment, Result<Sent, StorageError>)| {
             let volume = &wanted.volume;
             match step? {
-                Sent::Done(device) => Ok(vec![(DEVICE.to_owned(), device)]),
+                Sent::Done(device) => {
+                    pending::forget(self, ATTACHMENT, &name(volume, &wanted.node));
+                    Ok(vec![(DEVICE.to_owned(), device)])
+                }
                 Sent::Attach(device, _) => {
                     let answer = next(&mut answers)?;
                     Err(self.explain_attachment(answer, wanted, &device))

@@ -421,6 +421,14 @@ fn an_attachment_that_is_not_shown_may_still_be_there() {
     assert_eq!(case(attach()), "exhausted");
     assert_eq!(case(detach()), "ok");
 
+    // What was attached is gone with its instance.
+    answer.replace("");
+    assert_eq!(case(attach()), "unavailable");
+    volume.replace(on_instance("vol-1", "i-1"));
+    assert_eq!(case(attach()), "ok");
+    volume.replace(item("vol-1", "pv", "available", OURS));
+    assert_eq!(case(detach()), "ok");
+
     // What is shown is detached, and nothing is in doubt.
     answer.replace("");
     assert_eq!(case(attach()), "unavailable");

@@ -55,9 +55,12 @@ pub fn attach(
         let found = found?.ok_or_else(|| no_volume(&wanted.volume))?;
         is_ours(cloud, &found)?;
         let context = attached(&found, &wanted.node)?;
-        if context.is_none() {
+        let name = name(&wanted.volume, &wanted.node);
+        if context.is_some() {
+            pending::forget(cloud, ATTACHMENT, &name);
+        } else {
             requests.push(request(cloud, wanted, found.multiattach)?);
-            pending::begin(cloud, ATTACHMENT, &name(&wanted.volume, &wanted.node));
+            pending::begin(cloud, ATTACHMENT, &name);
         }
         Ok::<_, StorageError>(context)
     };

@@ -792,17 +792,25 @@ fn an_attachment_without_answer_may_still_be_there() {
     assert_eq!(case(attached()), "exhausted");
     assert!(detached().is_ok());
 
-    // What is attached is detached, and nothing is in doubt.
+    // What was attached is gone with its server, and nothing is in doubt.
+    let volume = |volume: Value| {
+        let url = format!("GET {BASE}/volumes/v ");
+        script.on(&url, 200, json!({"volume": volume}));
+    };
     script.on(nova, 504, Value::Null);
     assert_eq!(case(attached()), "unavailable");
-    let url = format!("GET {BASE}/volumes/v ");
-    let there = on_server(existing("v", "a", "in-use"), "n");
-    script.on(&url, 200, json!({"volume": there}));
+    volume(on_server(existing("v", "a", "in-use"), "n"));
+    assert!(attached().is_ok());
+    volume(existing("v", "a", "available"));
+    assert!(detached().is_ok());
+
+    // What is attached is detached.
+    assert_eq!(case(attached()), "unavailable");
+    volume(on_server(existing("v", "a", "in-use"), "n"));
     let delete = "DELETE http://compute/v2.1/servers/n/os-volume_attachments/v ";
     script.on(delete, 202, Value::Null);
     assert_eq!(case(detached()), "in progress");
-    let free = json!({"volume": existing("v", "a", "available")});
-    script.on(&url, 200, free);
+    volume(existing("v", "a", "available"));
     assert!(detached().is_ok());
 }
 
