@@ -79,13 +79,16 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     check_node(&snapshot, node)?;
     if let Some(file) = &args.config {
         let nodes = cloud::chosen(&snapshot.nodes, node);
-        snapshot.cloud = Some(Box::pin(cloud::ask(file, &nodes, api_server)).await?);
+        snapshot.cloud = Some(Box::pin(cloud::ask(file, &nodes, api_server.clone())).await?);
     }
     let facts = Facts::new(&snapshot, node);
     let report = Report::of(&facts);
     let text = match args.output {
         InspectFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        InspectFormat::Text => report.text(&facts.summary()),
+        InspectFormat::Text => {
+            let cluster = api_server.map(|url| format!("{url}: ")).unwrap_or_default();
+            report.text(&format!("{cluster}{}", facts.summary()))
+        }
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::from(report.result.code()))

@@ -183,8 +183,8 @@ impl<'a> Facts<'a> {
             .filter(|it| it.workload.replicas != Some(0) && !it.pods.iter().any(is_ready))
     }
 
-    /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody knows
-    /// who does.
+    /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody else
+    /// is known to lead.
     fn may_lead(&self, ccm: &Ccm) -> bool {
         let runs = ccm.pods.iter().any(is_ready);
         let Some(lease) = ccm.lease() else {
@@ -195,7 +195,7 @@ impl<'a> Facts<'a> {
         };
         let held = leases.iter().find(|it| it.is(&lease));
         let Some(holder) = held.and_then(|it| it.holder) else {
-            return false;
+            return runs;
         };
 
         let holds = |it: &Ccm| it.pods.iter().any(|pod| is_holder(pod, holder));

@@ -56,14 +56,7 @@ pub(super) async fn snapshot(client: &Client) -> Snapshot {
         client: with_limit(&with_deadline(client), ANSWER),
         until: Instant::now() + READ,
     };
-    let now = Timestamp::now();
-    if let Err(error) = reader.client.apiserver_version().await
-        && !matches!(&error, kube::Error::Api(_))
-    {
-        let why = format!("the API server does not answer: {}", with_causes(&error));
-        return Snapshot::new(now, Some(&Unknown(why)));
-    }
-    reader.all(now).await
+    reader.read().await
 }
 
 struct Reader {
@@ -73,6 +66,17 @@ struct Reader {
 }
 
 impl Reader {
+    async fn read(&self) -> Snapshot {
+        let now = Timestamp::now();
+        let why = match timeout_at(self.until, self.client.apiserver_version()).await {
+            Ok(Ok(_) | Err(kube::Error::Api(_))) => return self.all(now).await,
+            Ok(Err(error)) => with_causes(&error),
+            Err(_) => too_slow(),
+        };
+        let why = format!("the API server does not answer: {why}");
+        Snapshot::new(now, Some(&Unknown(why)))
+    }
+
     async fn all(&self, now: Timestamp) -> Snapshot {
         let mut all = Snapshot::new(now, None);
         let notices = &mut all.notices;
@@ -318,10 +322,7 @@ impl Reader {
     ) -> Known<T> {
         match timeout_at(self.until, self.client.request::<T>(request)).await {
             Ok(answer) => answer.map_err(|error| unknown(what, &error)),
-            Err(_) => Err(Unknown(format!(
-                "cannot {what}: reading the cluster takes longer than {} s",
-                READ.as_secs()
-            ))),
+            Err(_) => Err(Unknown(format!("cannot {what}: {}", too_slow()))),
         }
     }
 }
@@ -365,6 +366,10 @@ fn decision(answer: &Value) -> Result<bool, String> {
         Some(false) => Err(error.to_owned()),
         None => Err("the answer has no decision".to_owned()),
     }
+}
+
+fn too_slow() -> String {
+    format!("reading the cluster takes longer than {} s", READ.as_secs())
 }
 
 /// Says why something is not known.
@@ -524,5 +529,18 @@ mod tests {
                 .starts_with("the API server does not answer")
         );
         assert_eq!(api.requests().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_request_takes_longer_than_all_may_take() {
+        let api = FakeApi::default();
+        api.hang("GET", "/version");
+        let start = Instant::now();
+        let reader = Reader {
+            client: api.client(),
+            until: start + Duration::from_secs(1),
+        };
+        let read = reader.read().await;
+        assert!(read.nodes.is_err() && start.elapsed() < Duration::from_secs(2));
     }
 }

@@ -290,6 +290,15 @@ pub(super) fn permissions(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     }
 
     let finding = |(account, lacked): (&Account, Vec<&Permission>)| {
+        let of_account = facts
+            .ccms()
+            .filter(|ccm| ccm.is_skydock() && ccm.account() == *account);
+        let all: BTreeSet<_> = of_account.flat_map(|ccm| needed(ccm.lease())).collect();
+        // A manifest gives Skydock another account.
+        if all.is_empty() {
+            return None;
+        }
+
         let told = lacked
             .iter()
             .map(|lacked| format!("{} {}", lacked.verb, lacked.resource));
@@ -300,20 +309,14 @@ pub(super) fn permissions(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         .why("Skydock retries what is denied, and nodes wait; see deploy/base/rbac.yaml");
         if account.name == "default" {
             // All Pods of the namespace that name no account would have them, too.
-            return finding.text(
+            return Some(finding.text(
                 "give Skydock an account of its own (serviceAccountName), with the permissions in deploy/base/rbac.yaml",
-            );
+            ));
         }
-
-        let of_account = facts
-            .live
-            .iter()
-            .filter(|ccm| ccm.is_skydock() && ccm.account() == *account);
-        let all: BTreeSet<_> = of_account.flat_map(|ccm| needed(ccm.lease())).collect();
         let all: Vec<_> = all.into_iter().collect();
-        finding.apply(&roles(account, &all))
+        Some(finding.apply(&roles(account, &all)))
     };
-    Ok(accounts.into_iter().map(finding).collect())
+    Ok(accounts.into_iter().filter_map(finding).collect())
 }
 
 /// D16: somebody leads, and nodes wait for long.

@@ -348,7 +348,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 planned(tolerant, "args: [--leader-elect=false, --secure-port=1]")
             ),
             &["D10"],
-            "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
+            "stop Deployment kube-system/metal-ccm: it may lead",
         ),
         (
             "nodes of several clouds",
@@ -660,9 +660,10 @@ fn what_leads_is_stopped_by_no_command() {
 
 #[test]
 fn permissions_are_granted_to_an_account_of_its_own() {
-    let of_account = |account: &str| {
-        let pod = format!("serviceAccountName: {account}, {TOLERATIONS}");
-        let yaml = OLD.to_owned() + &deployment(&pod, "args: [--plugin-dir=/x]");
+    type Manifest = fn(&str, &str) -> String;
+    let lacking = |account: &str, runs_as: &str, manifest: Manifest| {
+        let pod = format!("serviceAccountName: {runs_as}, {TOLERATIONS}");
+        let yaml = OLD.to_owned() + &manifest(&pod, "args: [--plugin-dir=/x]");
         let mut all = snapshot(&yaml);
         let lack = |permission| Lack {
             account: Account {
@@ -676,13 +677,18 @@ fn permissions_are_granted_to_an_account_of_its_own() {
     };
     let is_d12 = |(id, _): &&(String, Finding)| id == "D12";
 
-    let own = of_account("skydock");
-    let fix = fixes(&own.iter().find(is_d12).unwrap().1);
-    assert!(fix.ends_with("' | kubectl apply --filename -"), "{fix}");
-    let names = r#""resourceNames":["cloud-controller-manager-load-balancer-nodes"]"#;
-    assert!(fix.contains(names), "{fix}");
+    // One that a manifest replaces keeps its account.
+    for manifest in [deployment as Manifest, planned] {
+        let own = lacking("skydock", "skydock", manifest);
+        let fix = fixes(&own.iter().find(is_d12).unwrap().1);
+        assert!(fix.ends_with("' | kubectl apply --filename -"), "{fix}");
+        let names = r#""resourceNames":["cloud-controller-manager-load-balancer-nodes"]"#;
+        assert!(fix.contains(names), "{fix}");
+    }
+    let former = lacking("former", "skydock", planned);
+    assert!(!former.iter().any(|it| is_d12(&it)), "{former:#?}");
 
-    let default = of_account("default");
+    let default = lacking("default", "default", deployment);
     let fix = fixes(&default.iter().find(is_d12).unwrap().1);
     assert!(
         fix.contains("account of its own") && !fix.contains("kubectl"),
