@@ -15,6 +15,8 @@ use k8s_openapi::api::{
     core::v1::{Node, Pod},
 };
 
+pub(super) use self::running::unexplained;
+
 use super::{
     ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
     finding::{Finding, Fix, names, quote, target},
@@ -181,6 +183,15 @@ impl<'a> Facts<'a> {
     fn stopped(&self) -> impl Iterator<Item = &Ccm> {
         self.ccms()
             .filter(|it| it.workload.replicas != Some(0) && !it.pods.iter().any(is_ready))
+    }
+
+    /// Returns true if somebody holds the Lease of this cloud-controller-manager.
+    fn is_led(&self, ccm: &Ccm) -> bool {
+        let Some(lease) = ccm.lease() else {
+            return false;
+        };
+        let leases = self.leases().unwrap_or_default();
+        leases.iter().any(|it| it.holder.is_some() && it.is(&lease))
     }
 
     /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody else
@@ -358,6 +369,12 @@ fn is_holder(pod: &Pod, holder: &str) -> bool {
             .strip_prefix(name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     })
+}
+
+/// Returns true if the Pod has ended, or is being deleted: another one has to do its work.
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_some() || matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Returns true if all containers of the Pod are ready, or run without having said more yet.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use skydock_cloud::text::{SENTENCE, escape, shown};
 
 use super::{
-    checks::{CHECKS, Check, Facts},
+    checks::{CHECKS, Check, Facts, unexplained},
     finding::{Finding, Fix, Severity, for_cluster},
     snapshot::Unknown,
 };
@@ -97,11 +97,22 @@ impl Report {
             }));
         }
 
-        findings.sort_by_key(|found| found.finding.severity);
         let is_problem = |found: &Found| found.finding.severity == Severity::Problem;
+        let is_complete = unknown.is_empty() && facts.snapshot.notices.is_empty();
+        if is_complete
+            && !findings.iter().any(is_problem)
+            && let Some(finding) = unexplained(facts)
+        {
+            findings.push(Found {
+                check: "D16",
+                finding: safe(finding, &facts.snapshot.kubectl),
+            });
+        }
+
+        findings.sort_by_key(|found| found.finding.severity);
         let result = if findings.iter().any(is_problem) {
             Verdict::Problems
-        } else if unknown.is_empty() && facts.snapshot.notices.is_empty() {
+        } else if is_complete {
             Verdict::Ok
         } else {
             Verdict::Unknown

@@ -523,6 +523,65 @@ fn what_is_unknown_is_no_absence() {
 }
 
 #[test]
+fn nodes_that_wait_for_long_are_a_problem() {
+    const NEVER_READY: &str = "{phase: Running, conditions: [{type: Ready, status: 'False'}], containerStatuses: [{name: ccm, image: a, imageID: a, \
+                               ready: false, restartCount: 0, state: {running: {startedAt: '2026-01-01T11:50:00Z'}}}]}";
+    const EVICTED: &str = "{phase: Failed, reason: Evicted, message: 'low on memory'}";
+    let ccm = deployment(&format!("hostNetwork: true, {TOLERATIONS}"), "args: []");
+    let lost = pod("new", RUNS).replace(
+        "name: metal-ccm-5d-x,",
+        "name: metal-ccm-5d-x, deletionTimestamp: '2026-01-01T11:00:00Z',",
+    );
+    let other = |status: &str| pod("new", status).replace("metal-ccm-5d-x", "metal-ccm-5d-y");
+    let name = "cloud-controller-manager";
+    let held = pod("new", RUNS) + &lease(name, "metal-ccm-5d-x_1", LEADS);
+    let begins = held.replace(
+        "holderIdentity",
+        "acquireTime: '2026-01-01T11:59:50.000000Z', holderIdentity",
+    );
+    let unheld = "nobody holds the Lease kube-system/cloud-controller-manager of Deployment kube-system/metal-ccm";
+    let previous = "logs metal-ccm-5d-y --container=ccm --previous";
+
+    for (more, verdict, expected) in [
+        (pod("new", RUNS), Verdict::Problems, unheld),
+        (
+            pod("new", RUNS) + &lease(name, "metal-ccm-5d-x_1", "11:00:00"),
+            Verdict::Problems,
+            unheld,
+        ),
+        (
+            pod("new", NEVER_READY),
+            Verdict::Problems,
+            "it runs, but is not ready",
+        ),
+        (lost, Verdict::Problems, "its node may be lost"),
+        (pod("new", EVICTED), Verdict::Problems, "low on memory"),
+        (
+            pod("new", EVICTED) + &other(CRASHES),
+            Verdict::Problems,
+            previous,
+        ),
+        (
+            pod("''", "{phase: Pending}"),
+            Verdict::Problems,
+            "no check finds why",
+        ),
+        (held, Verdict::Problems, "cannot initialize these nodes"),
+        (begins, Verdict::Unknown, "began less than 2 minutes ago"),
+    ] {
+        let all = snapshot(&format!("{NEW}{ccm}{more}"));
+        let report = Report::of(&Facts::new(&all, None));
+        let text = report.text("summary");
+        assert_eq!(report.result, verdict, "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+
+    let new = NEW.replace("11:00:00Z", "11:59:00Z");
+    let all = snapshot(&format!("{new}{ccm}{}", pod("new", RUNS)));
+    assert_eq!(Report::of(&Facts::new(&all, None)).result, Verdict::Ok);
+}
+
+#[test]
 fn hostile_texts_are_shown_without_effect() {
     let yaml =
         planned("hostNetwork: true", "args: []").replace("planned-ccm", "\"a\\e[31m'$(reboot)\"");
