@@ -9,6 +9,8 @@ mod manifest;
 mod placement;
 mod running;
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     coordination::v1::Lease,
@@ -261,6 +263,25 @@ impl<'a> Facts<'a> {
         Ok(self.chosen()?.filter(|node| waits(node)).collect())
     }
 
+    /// Returns true if nodes may be of a cloud that is not Skydock's.
+    fn has_other_clouds(&self) -> bool {
+        let mut ccms = self.ccms();
+        let leads = self.leases().unwrap_or_default();
+        let leaders = leads.iter().filter(|it| it.holder.is_some()).count();
+        leaders > 1 || ccms.any(|it| !it.is_skydock())
+    }
+
+    /// Returns the clouds that nodes belong to, and their nodes.
+    fn clouds(&self) -> Known<BTreeMap<&'a str, Vec<&'a str>>> {
+        let mut schemes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for node in self.nodes()? {
+            if let Some((scheme, _)) = provider_id(node).split_once("://") {
+                schemes.entry(scheme).or_default().push(name_of(node));
+            }
+        }
+        Ok(schemes)
+    }
+
     /// Returns why it is not certain that all cloud-controller-managers were found.
     fn unseen(&self) -> Known<()> {
         let snapshot = self.snapshot;
@@ -341,6 +362,13 @@ pub(super) fn waits(node: &Node) -> bool {
 
 fn name_of(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// Returns the provider ID of a node, which is empty if it has none.
+fn provider_id(node: &Node) -> &str {
+    let spec = node.spec.as_ref();
+    let id = spec.and_then(|spec| spec.provider_id.as_deref());
+    id.unwrap_or_default()
 }
 
 /// Returns a condition of a node: its status, and its message.

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1::{Node, Pod},
 };
 
-use super::{Facts, is_ready, name_of, pod_name, waits};
+use super::{Facts, is_ready, name_of, pod_name, provider_id, waits};
 use crate::{
     commands::doctor::{
         ccm::{Ccm, Flags},
@@ -25,13 +25,7 @@ const IN_COMMAND: usize = 20;
 
 /// D8: nodes that no cloud-controller-manager will ever look at.
 pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
-    let has_id = |node: &Node| {
-        let id = node
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.provider_id.as_ref());
-        id.is_some_and(|id| !id.is_empty())
-    };
+    let has_id = |node: &Node| !provider_id(node).is_empty();
     let all = facts.nodes()?;
     // A cluster without a cloud is in order.
     let has_cloud = facts.ccms().next().is_some() || all.iter().any(|it| waits(it) || has_id(it));
@@ -180,18 +174,22 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     names_of_led.extend(planned.map(|it| format!("Lease {}/{}", it.namespace, it.name)));
     names_of_led.sort();
     names_of_led.dedup();
-    if names_of_led.len() > 1 {
+    let has_one_cloud = facts.clouds()?.len() < 2;
+    if names_of_led.len() > 1 && has_one_cloud {
         findings.push(
-            Finding::problem(
+            Finding::warning(
                 names(&names_of_led),
                 "more than one cloud-controller-manager leads, each with a Lease of its own",
             )
             .why("both change all nodes, unless each belongs to the cloud of only one of them")
-            .text("stop one of them, or set the same --leader-elect-resource-name in both"),
+            .text("stop one of them, unless each is of another cloud"),
         );
     }
 
-    findings.extend(foreign(facts)?);
+    // Those that have a program for each cloud are meant to.
+    if facts.ccms().count() < 2 && names_of_led.len() < 2 {
+        findings.extend(foreign(facts)?);
+    }
     Ok(findings)
 }
 
@@ -209,17 +207,8 @@ fn shared(facts: &Facts<'_>, one: &Ccm, other: &Ccm) -> Finding {
 
 /// Nodes of several clouds.
 fn foreign(facts: &Facts<'_>) -> Known<Option<Finding>> {
-    let mut schemes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for node in facts.nodes()? {
-        let id = node
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.provider_id.as_deref());
-        if let Some((scheme, _)) = id.and_then(|id| id.split_once("://")) {
-            schemes.entry(scheme).or_default().push(name_of(node));
-        }
-    }
-    if schemes.len() < 2 || facts.ccms().count() > 1 {
+    let schemes = facts.clouds()?;
+    if schemes.len() < 2 {
         return Ok(None);
     }
 

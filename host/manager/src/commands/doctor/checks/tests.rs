@@ -326,8 +326,19 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 planned(tolerant, "args: [--leader-elect-resource-name=mine]"),
                 lease("cloud-controller-manager", "other", LEADS)
             ),
-            &["D10"],
-            "--leader-elect-resource-name",
+            &["D10?"],
+            "stop one of them, unless",
+        ),
+        (
+            "two clouds, each with its own",
+            format!(
+                "{OLD}{}{}{}",
+                OLD.replace("old", "edge").replace("metal", "edge"),
+                planned(tolerant, "args: [--leader-elect-resource-name=mine]"),
+                lease("cloud-controller-manager", "other", LEADS)
+            ),
+            &[],
+            "",
         ),
         (
             "an old Lease is no leader",
@@ -818,7 +829,9 @@ fn what_the_cloud_says_is_compared_with_nodes() {
         + &waiting("foreign", "", "other://1")
         + &waiting("moved", annotation, "metal://3")
         + &waiting("denied", "", "");
-    let mut snapshot = snapshot(&(nodes + &planned(TOLERATIONS, "args: []")));
+    let others = snapshot(&deployment(TOLERATIONS, "args: []")).workloads;
+    let skydock = planned(TOLERATIONS, "args: [--plugin-dir=/x]");
+    let mut snapshot = snapshot(&(nodes + &skydock));
     let instance = Instance {
         addresses: vec![NodeAddress {
             kind: AddressKind::InternalIp,
@@ -857,6 +870,17 @@ fn what_the_cloud_says_is_compared_with_nodes() {
             "D11 these nodes wait, and their provider ID does not begin with metal://: foreign",
             "D11 its kubelet has --node-ip=10.0.0.9, but the instance has 10.0.0.1",
             "D11 the cloud knows no instance for gone",
+            "D13 asked about denied, the plugin answers: denied: no",
+        ]
+    );
+
+    // Nodes of another cloud wait for its own program.
+    let mut two = snapshot.clone();
+    two.workloads = others;
+    assert_eq!(
+        told(&found(&two)),
+        [
+            "D11 its kubelet has --node-ip=10.0.0.9, but the instance has 10.0.0.1",
             "D13 asked about denied, the plugin answers: denied: no",
         ]
     );
