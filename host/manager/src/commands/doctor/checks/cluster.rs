@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::{Node, Pod},
 };
 
-use super::{Facts, is_ready, name_of, pod_name, provider_id, waits};
+use super::{Facts, UNINITIALIZED, is_ready, name_of, pod_name, provider_id, waits};
 use crate::{
     commands::doctor::{
         ccm::{Ccm, Flags},
@@ -20,6 +20,8 @@ use crate::{
 
 /// How long a kubelet waits for its certificate.
 const APPROVED: SignedDuration = SignedDuration::from_mins(5);
+/// What starts a kubelet whose node waits for a cloud.
+const EXTERNAL: &str = "start these kubelets with --cloud-provider=external; with kubeadm, in /var/lib/kubelet/kubeadm-flags.env";
 /// Number of names in a command.
 const IN_COMMAND: usize = 20;
 
@@ -27,39 +29,61 @@ const IN_COMMAND: usize = 20;
 pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let has_id = |node: &Node| !provider_id(node).is_empty();
     let all = facts.nodes()?;
+    let has_cloud = all.iter().any(|it| waits(it) || has_id(it));
     // A cluster without a cloud is in order.
-    let has_cloud = facts.ccms().next().is_some() || all.iter().any(|it| waits(it) || has_id(it));
-    if !has_cloud {
+    if !has_cloud && facts.ccms().next().is_none() {
         return Ok(Vec::new());
     }
 
     let forgotten = facts
         .chosen()?
         .filter(|node| !waits(node) && !has_id(node) && !is_virtual(node));
-    let forgotten: Vec<_> = forgotten.map(name_of).collect();
+    let forgotten: Vec<_> = forgotten.collect();
     if forgotten.is_empty() {
         return Ok(Vec::new());
     }
-    let command: Vec<_> = forgotten
-        .iter()
-        .take(IN_COMMAND)
-        .map(|name| quote(name))
-        .collect();
-    Ok(vec![
-        Finding::problem(
-            "nodes",
-            format!(
-                "they have neither a provider ID nor the taint of nodes that wait: {}",
-                names(&forgotten)
-            ),
-        )
+    let saw = format!(
+        "they have neither a provider ID nor the taint of nodes that wait: {}",
+        names(forgotten.iter().map(|node| name_of(node)))
+    );
+    if !has_cloud {
+        return Ok(vec![
+            Finding::warning("nodes", saw)
+                .why("no node has ever waited for the cloud, which is in order if the cloud-controller-manager has only other work")
+                .text(EXTERNAL),
+        ]);
+    }
+
+    let finding = Finding::problem("nodes", saw)
         .why("their kubelets were probably started without --cloud-provider=external: nobody initializes them, and the kubelet sets their addresses")
-        .text("start these kubelets with --cloud-provider=external; with kubeadm, in /var/lib/kubelet/kubeadm-flags.env")
-        .run(format!(
-            "kubectl taint node {} node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
-            command.join(" ")
+        .text(EXTERNAL);
+    let installed = installed(facts);
+    let is_new = |node: &&&Node| {
+        let created = node.metadata.creation_timestamp.as_ref();
+        created.is_some_and(|at| installed.is_some_and(|installed| at.0 > installed))
+    };
+    // Nobody would ever remove the taint of a node that is of no cloud, or whose cloud nobody serves.
+    Ok(vec![match forgotten.iter().find(is_new) {
+        Some(node) => finding
+            .run(format!(
+                "kubectl taint node {} {UNINITIALIZED}=true:NoSchedule",
+                quote(name_of(node))
+            ))
+            .text(format!(
+                "do the same with another node only after that one was initialized: kubectl taint node NAME {UNINITIALIZED}- undoes it"
+            )),
+        None => finding.text(format!(
+            "if a cloud-controller-manager leads, and these nodes are of its cloud, add the taint {UNINITIALIZED}=true:NoSchedule to one of them, and to others only after that one was initialized"
         )),
-    ])
+    }])
+}
+
+/// Returns when a cloud-controller-manager that leads did so for the first time.
+fn installed(facts: &Facts<'_>) -> Option<Timestamp> {
+    let leases = facts.leases().ok()?;
+    let led = leases.iter().filter(|it| it.holder.is_some());
+    let created = led.filter_map(|it| it.lease.metadata.creation_timestamp.as_ref());
+    created.map(|at| at.0).min()
 }
 
 /// Returns true for a node without a machine.

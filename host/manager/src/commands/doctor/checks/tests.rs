@@ -307,7 +307,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "a kubelet without the flag",
             format!("{OLD}\n---\nkind: Node\nmetadata: {{name: bare}}\n"),
             &["D8"],
-            "kubectl taint node bare node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
+            "--cloud-provider=external",
         ),
         (
             "kube-controller-manager has a cloud",
@@ -801,6 +801,54 @@ fn thousands_of_findings_are_few_lines() {
     many.nodes.as_mut().unwrap().extend((0..10_000).map(node));
     let text = Report::of(&Facts::new(&many, None)).text("summary");
     assert!(text.contains("9992 more") && text.len() < 2_000, "{text}");
+}
+
+#[test]
+fn only_a_new_node_of_a_cloud_is_tainted_by_a_command() {
+    let bare = |created: &str| {
+        format!(
+            "\n---\nkind: Node\nmetadata: {{name: bare, creationTimestamp: '2026-01-01T{created}Z'}}\n"
+        )
+    };
+    let ccm = deployment(&format!("hostNetwork: true, {TOLERATIONS}"), "args: []");
+    let runs = ccm + &pod("old", RUNS);
+    let led = |renewed: &str| {
+        let lease = lease("cloud-controller-manager", "metal-ccm-5d-x_1", renewed);
+        let created = "kube-system, creationTimestamp: '2026-01-01T10:00:00Z'}";
+        runs.clone() + &lease.replace("kube-system}", created)
+    };
+    for (yaml, expected, is_command) in [
+        (format!("{OLD}{}", bare("11:00:00")), "D8", false),
+        (
+            format!("{OLD}{}{}", bare("11:00:00"), led(LEADS)),
+            "D8",
+            true,
+        ),
+        (
+            format!("{OLD}{}{}", bare("09:00:00"), led(LEADS)),
+            "D8",
+            false,
+        ),
+        (
+            format!("{OLD}{}{}", bare("11:00:00"), led("11:00:00")),
+            "D8",
+            false,
+        ),
+        // It may only have load balancers.
+        (bare("11:00:00") + &led(LEADS), "D8?", false),
+    ] {
+        let found = found(&snapshot(&yaml));
+        let [(id, finding)] = found.as_slice() else {
+            panic!("{found:#?}");
+        };
+        let command = "kubectl taint node bare node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
+        let has_command = finding.fix.contains(&Fix::Command(command.to_owned()));
+        assert_eq!(
+            (id.as_str(), has_command),
+            (expected, is_command),
+            "{found:#?}"
+        );
+    }
 }
 
 #[test]
