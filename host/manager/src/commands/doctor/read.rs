@@ -111,7 +111,7 @@ impl Reader {
             .into_iter()
             .filter(|it| it.is_trusted(&all.trusted))
             .collect();
-        all.leases = self.leases(&ccms, &mut all.notices).await;
+        all.leases = self.leases(&ccms, &mut all.unread, &mut all.notices).await;
         all.lacks = self.lacks(&ccms).await;
         all
     }
@@ -230,27 +230,38 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the Leases of kube-system, and those that cloud-controller-managers name.
-    async fn leases(&self, ccms: &[Ccm], notices: &mut Vec<String>) -> Known<Vec<Lease>> {
-        let leases = ccms.iter().filter_map(Ccm::lease);
-        let mut namespaces: Vec<_> = leases.map(|it| it.namespace).collect();
-        namespaces.push(LEASE_NAMESPACE.to_owned());
-        namespaces.sort();
-        namespaces.dedup();
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        namespaces.retain(|it| {
-            let is_valid = !it.is_empty() && it.chars().all(is_name);
-            if !is_valid {
-                notices.push(format!(
-                    "--leader-elect-resource-namespace={it:?} is no namespace"
-                ));
-            }
-            is_valid
-        });
+    /// Reads the Leases of kube-system, and those of other namespaces that cloud-controller-managers
+    /// name, as far as they can be read.
+    async fn leases(
+        &self,
+        ccms: &[Ccm],
+        unread: &mut Vec<String>,
+        notices: &mut Vec<String>,
+    ) -> Known<Vec<Lease>> {
+        let mut all = self
+            .list::<Lease>(Some(LEASE_NAMESPACE), "", notices, |_| true)
+            .await?;
 
-        let mut all = Vec::new();
+        let leases = ccms.iter().filter_map(Ccm::lease);
+        let mut namespaces: BTreeSet<_> = leases.map(|it| it.namespace).collect();
+        namespaces.remove(LEASE_NAMESPACE);
         for namespace in namespaces {
-            all.extend(self.list(Some(&namespace), "", notices, |_| true).await?);
+            if !is_label(&namespace) {
+                notices.push(format!(
+                    "--leader-elect-resource-namespace={namespace:?} is not a valid namespace"
+                ));
+                continue;
+            }
+            match self
+                .list::<Lease>(Some(&namespace), "", notices, |_| true)
+                .await
+            {
+                Ok(some) => all.extend(some),
+                Err(Unknown(why)) => {
+                    notices.push(format!("Leases of {namespace} were not read: {why}"));
+                    unread.push(namespace);
+                }
+            }
         }
         Ok(all)
     }
@@ -325,6 +336,13 @@ impl Reader {
             Err(_) => Err(Unknown(format!("cannot {what}: {}", too_slow()))),
         }
     }
+}
+
+/// Returns true for a DNS label, as the name of a namespace is.
+fn is_label(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let has_dash = text.starts_with('-') || text.ends_with('-');
+    (1..=63).contains(&text.len()) && !has_dash && text.chars().all(is_plain)
 }
 
 /// Returns the question whether an account has a permission.
@@ -516,6 +534,39 @@ mod tests {
         let found = ccms.iter().map(|ccm| ccm.is_trusted(&trusted));
         assert_eq!(found.collect::<Vec<_>>(), [true, true, false]);
         assert_eq!((notices.len(), api.requests().len()), (0, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_namespace_does_not_hide_the_leases_of_others() {
+        let api = FakeApi::default();
+        let ccm = |namespace: &str| {
+            let arg = format!("--leader-elect-resource-namespace={namespace}");
+            let object = json!({"metadata": {"name": "ccm", "namespace": "kube-system"}, "spec": {"template": {"spec": {
+                "containers": [{"name": "ccm", "image": "x/skydock", "args": [arg]}]}}}});
+            Ccm::new(&Workload::read("Deployment", &object, Origin::Cluster).unwrap()).unwrap()
+        };
+        let path =
+            |namespace: &str| format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let lease = json!({"items": [{"metadata": {"name": "a"}}]});
+        api.answer("GET", &path("kube-system"), 200, lease.clone());
+        api.fail("GET", &path("denied"), 403, "Forbidden");
+        api.answer("GET", &path("other"), 200, lease);
+
+        let reader = Reader {
+            client: api.client(),
+            until: Instant::now() + READ,
+        };
+        let long = "a".repeat(64);
+        let ccms = ["denied", "other", "a/../../b", "a b", "-a", long.as_str()].map(ccm);
+        let (mut unread, mut notices) = (Vec::new(), Vec::new());
+        let leases = reader.leases(&ccms, &mut unread, &mut notices).await;
+        assert_eq!(leases.map(|all| all.len()), Ok(2));
+        assert_eq!(unread, ["denied"]);
+        assert_eq!((notices.len(), api.requests().len()), (5, 3));
+
+        // Without these, nothing is known.
+        api.fail("GET", &path("kube-system"), 403, "Forbidden");
+        assert!(reader.leases(&[], &mut unread, &mut notices).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

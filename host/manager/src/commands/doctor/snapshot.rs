@@ -41,6 +41,8 @@ pub(super) struct Snapshot {
     pub(super) workloads: Known<Vec<Workload>>,
     /// Leases of cloud-controller-managers, and others of kube-system.
     pub(super) leases: Known<Vec<Lease>>,
+    /// Other namespaces that cloud-controller-managers name, but whose Leases could not be read.
+    pub(super) unread: Vec<String>,
     /// Warnings about nodes.
     pub(super) events: Known<Vec<Event>>,
     /// Requests of kubelets for certificates.
@@ -73,6 +75,7 @@ impl Snapshot {
             pods: nothing(unknown),
             workloads: nothing(unknown),
             leases: nothing(unknown),
+            unread: Vec::new(),
             events: nothing(unknown),
             requests: nothing(unknown),
             endpoints: nothing(unknown),

@@ -440,7 +440,9 @@ pub(in crate::commands::doctor) fn unexplained(facts: &Facts<'_>) -> Option<Find
 fn not_led(facts: &Facts<'_>, old: &[&Node]) -> Option<Finding> {
     let (ccm, pod, lease) = facts.live.iter().find_map(|ccm| {
         let pod = ccm.pods.iter().find(|pod| is_ready(pod))?;
-        Some((ccm, pod, ccm.lease()?))
+        let lease = ccm.lease()?;
+        let is_read = !facts.snapshot.unread.contains(&lease.namespace);
+        is_read.then_some((ccm, pod, lease))
     })?;
     let nodes = names(old.iter().map(|node| name_of(node)));
     Some(

@@ -587,6 +587,13 @@ fn nodes_that_wait_for_long_are_a_problem() {
         assert!(text.contains(expected), "{text}");
     }
 
+    // Whether somebody holds a Lease that was not read is not known.
+    let mut all = snapshot(&format!("{NEW}{ccm}{}", pod("new", RUNS)));
+    all.unread.push("kube-system".to_owned());
+    all.notices.push("not read".to_owned());
+    let report = Report::of(&Facts::new(&all, None));
+    assert_eq!(report.result, Verdict::Unknown);
+
     let new = NEW.replace("11:00:00Z", "11:59:00Z");
     let all = snapshot(&format!("{new}{ccm}{}", pod("new", RUNS)));
     assert_eq!(Report::of(&Facts::new(&all, None)).result, Verdict::Ok);
