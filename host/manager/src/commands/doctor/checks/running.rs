@@ -75,7 +75,7 @@ fn not_found(facts: &Facts<'_>, waiting: &[&Node]) -> Known<Option<Finding>> {
 fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> {
     let workload = &ccm.workload;
     if workload.replicas == Some(0) {
-        return scaled_to_zero(workload, waiting);
+        return scaled_to_zero(facts, workload, waiting);
     }
     if ccm.pods.iter().any(is_ready) || facts.is_led(ccm) {
         return None;
@@ -93,12 +93,19 @@ fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> 
     ended.find_map(|pod| not_replaced(facts, workload, pod))
 }
 
-fn scaled_to_zero(workload: &Workload, waiting: usize) -> Option<Finding> {
-    if waiting == 0 {
+fn scaled_to_zero(facts: &Facts<'_>, workload: &Workload, waiting: usize) -> Option<Finding> {
+    let others = facts.ccms().filter(|it| !it.workload.is(workload));
+    let others: Vec<_> = others.map(|it| it.workload.replicas).collect();
+    // After a migration, the former one stays like that.
+    let is_replaced = others.iter().any(|replicas| *replicas != Some(0));
+    if waiting == 0 || is_replaced {
         return None;
     }
     let finding = Finding::problem(workload.title(), "it has 0 replicas")
         .why(format!("{waiting} nodes wait for it"));
+    if !others.is_empty() {
+        return Some(finding.text("scale the one to 1 that is to serve your cloud"));
+    }
     Some(match target(workload) {
         Some((kind, name)) => finding.run(format!(
             "kubectl --namespace {} scale {kind} {name} --replicas=1",

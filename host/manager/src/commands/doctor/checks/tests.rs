@@ -171,6 +171,10 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
     let tolerant = format!("hostNetwork: true, {TOLERATIONS}");
     let tolerant = tolerant.as_str();
     let new = |more: String| format!("{NEW}{more}");
+    let stopped =
+        deployment(tolerant, "args: []").replace("spec: {template", "spec: {replicas: 0, template");
+    let skydock = deployment(tolerant, "args: []").replace("metal-ccm", "skydock");
+    let skydock_pod = |status: &str| pod("new", status).replace("metal-ccm", "skydock");
     let cases: &[(&str, String, &[&str], &str)] = &[
         ("nothing runs", NEW.to_owned(), &["D1"], "--manifest FILE"),
         (
@@ -426,10 +430,21 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         ),
         (
             "it was scaled to nothing",
-            new(deployment(tolerant, "args: []")
-                .replace("spec: {template", "spec: {replicas: 0, template")),
+            new(stopped.clone()),
             &["D1"],
             "scale deployment metal-ccm --replicas=1",
+        ),
+        (
+            "the one before a migration stays stopped",
+            new(stopped.clone() + &skydock + &skydock_pod(CRASHES)),
+            &["D1"],
+            "logs skydock-5d-x --container=ccm --previous",
+        ),
+        (
+            "both were scaled to nothing",
+            new(stopped + &skydock.replace("spec: {template", "spec: {replicas: 0, template")),
+            &["D1", "D1"],
+            "scale the one to 1",
         ),
     ];
 
