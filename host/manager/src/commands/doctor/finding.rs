@@ -44,7 +44,8 @@ pub(super) struct Finding {
 pub(super) enum Fix {
     /// A command for a shell.
     Command(String),
-    /// What to do where no command can do it.
+    /// What to do where no command can do it. It never begins with words of the cluster, which could
+    /// look like a command.
     Text(String),
 }
 
@@ -133,7 +134,7 @@ impl PodPatch {
                 let mut fixes = vec![Fix::Command(command)];
                 if let Some(manager) = &workload.managed_by {
                     fixes.push(Fix::Text(format!(
-                        "{manager} manages {}: change it there, too, or the change is lost",
+                        "change it in what manages {}, too, or the change is lost: {manager:?}",
                         workload.title()
                     )));
                 }

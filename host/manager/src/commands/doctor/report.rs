@@ -149,8 +149,10 @@ impl Report {
                 finding.object, finding.saw, finding.why
             );
             for fix in &finding.fix {
-                let (Fix::Command(text) | Fix::Text(text)) = fix;
-                let _ = writeln!(out, "  fix: {text}");
+                let _ = match fix {
+                    Fix::Command(command) => writeln!(out, "  run: {command}"),
+                    Fix::Text(text) => writeln!(out, "  fix: {text}"),
+                };
             }
         }
 

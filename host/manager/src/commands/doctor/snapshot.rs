@@ -1,7 +1,7 @@
 //! The snapshot that checks see: what was read from the cluster, and from a manifest that is not
 //! applied yet.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -209,9 +209,15 @@ impl Workload {
         (&self.kind, &self.namespace, &self.name) == (&other.kind, &other.namespace, &other.name)
     }
 
-    /// Returns kind, namespace and name.
+    /// Returns kind, namespace and name. Whoever creates a Pod chooses the kind and the name of its
+    /// owner: what looks like more than a word is quoted.
     pub(super) fn title(&self) -> String {
-        format!("{} {}/{}", self.kind, self.namespace, self.name)
+        format!(
+            "{} {}/{}",
+            word(&self.kind),
+            self.namespace,
+            word(&self.name)
+        )
     }
 
     /// Returns true if it runs one Pod on each node.
@@ -256,6 +262,15 @@ fn owner(pod: &Pod) -> Owner {
             of("Pod", name.strip_suffix(&suffix).unwrap_or(name))
         }
         kind => of(kind, &owner.name),
+    }
+}
+
+fn word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    if text.chars().all(is_plain) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{text:?}"))
     }
 }
 

@@ -490,11 +490,11 @@ fn not_initialized(facts: &Facts<'_>, old: Vec<&Node>, holder: &str, lease: &str
             ),
         };
         let finding = Finding::problem("nodes", saw).why(format!(
-            "{holder} holds {lease}, so it runs, but cannot initialize these nodes"
+            "{holder:?} holds {lease}, so it runs, but cannot initialize these nodes"
         ));
         match holding(facts, holder) {
             Some((ccm, pod)) => finding.run(log_of(ccm, pod)),
-            None => finding.text(format!("read the log of {holder}")),
+            None => finding.text(format!("read the log of what holds the Lease: {holder:?}")),
         }
     };
     messages.into_iter().map(finding).collect()

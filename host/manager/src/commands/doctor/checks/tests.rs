@@ -791,6 +791,7 @@ fn permissions_are_granted_to_an_account_of_its_own() {
 #[test]
 fn owners_of_any_kind_and_name_are_no_commands() {
     for (kind, name) in [
+        ("kubectl delete ns x # touch", "foo"),
         ("statefulset x; touch y; #", "foo"),
         ("x/$(touch y)", "foo"),
         ("Deployment", "--server=https://touch.example"),
@@ -801,13 +802,45 @@ fn owners_of_any_kind_and_name_are_no_commands() {
              apiVersion: v1, uid: '1'}}]}}\nspec: {{containers: [{{name: ccm, image: x/metal-cloud-controller-manager, args: [--leader-elect=false]}}]}}\n\
              status: {{phase: Pending}}\n{PROXY_WAITS}"
         );
-        let found = found(&snapshot(&format!("{NEW}{owned}")));
+        let all = snapshot(&format!("{NEW}{owned}"));
+        let text = Report::of(&Facts::new(&all, None)).text("summary");
+        assert!(!text.contains(": kubectl delete"), "{text}");
+        let found = found(&all);
         assert!(found.iter().any(|(id, _)| id == "D2"), "{found:#?}");
         assert!(found.iter().any(|(id, _)| id == "D7"), "{found:#?}");
         let commands = found.iter().flat_map(|(_, finding)| &finding.fix);
         for fix in commands {
             let Fix::Command(command) = fix else { continue };
             assert!(!command.to_lowercase().contains("touch"), "{command}");
+        }
+    }
+}
+
+#[test]
+fn words_of_the_cluster_do_not_look_like_commands() {
+    let hostile = "kubectl delete ns kube-system --now # x";
+    let labels = format!("labels: {{app.kubernetes.io/managed-by: {hostile:?}}}");
+    let managed = object(
+        "Deployment",
+        "kube-system",
+        "metal-ccm",
+        &labels,
+        "hostNetwork: true",
+        "args: []",
+    );
+    let led = deployment(TOLERATIONS, "args: []")
+        + &lease("cloud-controller-manager", &format!("{hostile:?}"), LEADS);
+    for yaml in [managed, led] {
+        let all = snapshot(&format!("{NEW}{yaml}"));
+        let text = Report::of(&Facts::new(&all, None)).text("summary");
+        let lines: Vec<_> = text.lines().filter(|line| line.contains(hostile)).collect();
+        assert!(!lines.is_empty(), "{text}");
+        for line in lines {
+            assert!(line.contains(&format!("{hostile:?}")), "{line}");
+            assert!(
+                !line.contains(": kubectl delete") && !line.contains("run: "),
+                "{line}"
+            );
         }
     }
 }
