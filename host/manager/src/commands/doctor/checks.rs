@@ -251,6 +251,12 @@ impl<'a> Facts<'a> {
         self.snapshot.pods.as_deref().map_err(Clone::clone)
     }
 
+    /// Returns the Pods of components of the cluster, which nobody but an administrator can create.
+    fn system_pods(&self) -> Known<impl Iterator<Item = &'a Pod>> {
+        let pods = self.pods()?.iter();
+        Ok(pods.filter(|pod| pod_name(pod).0 == LEASE_NAMESPACE))
+    }
+
     /// Returns the nodes of interest.
     fn chosen(&self) -> Known<impl Iterator<Item = &'a Node>> {
         let node = self.node;

@@ -99,7 +99,7 @@ pub(super) fn in_tree(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let allocator = facts.ccms().find(allocates);
 
     let mut seen = Vec::new();
-    for pod in facts.pods()? {
+    for pod in facts.system_pods()? {
         let Some(flags) = flags_of(pod, "kube-controller-manager") else {
             continue;
         };

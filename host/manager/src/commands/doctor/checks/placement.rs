@@ -224,7 +224,7 @@ pub(super) fn network(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
 
         let by_dns = on_host && pod.dns_policy.as_deref() == Some("ClusterFirstWithHostNet");
-        if by_dns && !facts.waiting()?.is_empty() && !has_dns(facts.pods()?) {
+        if by_dns && !facts.waiting()?.is_empty() && !has_dns(facts.system_pods()?) {
             findings.push(
                 Finding::problem(
                     ccm.workload.title(),
@@ -248,12 +248,12 @@ fn is_about_network(message: &str) -> bool {
         .any(|word| message.contains(word))
 }
 
-fn has_dns(pods: &[Pod]) -> bool {
-    let is_dns = |pod: &&Pod| {
+fn has_dns<'a>(mut pods: impl Iterator<Item = &'a Pod>) -> bool {
+    let is_dns = |pod: &Pod| {
         let labels = pod.metadata.labels.as_ref();
         labels.is_some_and(|labels| labels.get("k8s-app").is_some_and(|it| it == "kube-dns"))
     };
-    pods.iter().filter(is_dns).any(is_ready)
+    pods.any(|pod| is_dns(pod) && is_ready(pod))
 }
 
 /// D5: no node has the labels that it selects.

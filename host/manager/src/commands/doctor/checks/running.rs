@@ -295,10 +295,10 @@ pub(super) fn api_server(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
 
         let is_proxy = |pod: &&Pod| {
-            let (namespace, name) = pod_name(pod);
-            namespace == "kube-system" && PROXIES.iter().any(|start| name.starts_with(start))
+            let (_, name) = pod_name(pod);
+            PROXIES.iter().any(|start| name.starts_with(start))
         };
-        let mut proxies = facts.pods()?.iter().filter(is_proxy).peekable();
+        let mut proxies = facts.system_pods()?.filter(is_proxy).peekable();
         // In some distributions, it is no Pod.
         if proxies.peek().is_none() || proxies.any(is_ready) {
             continue;

@@ -646,6 +646,10 @@ fn what_anybody_may_create_is_no_cloud_controller_manager() {
     );
     let tenant = |pod: &str, args: &str| object("Deployment", "tenant", "x-ccm", "", pod, args);
     let on_host = "hostNetwork: true, nodeSelector: {node-role.kubernetes.io/control-plane: ''}";
+    let component = "\n---\nkind: Pod\nmetadata: {name: a, namespace: tenant}\nspec: {containers: [{name: kube-controller-manager, \
+                     command: [kube-controller-manager, --cloud-provider=aws]}]}\n";
+    let unnoticed = snapshot(&(healthy.clone() + component));
+    assert!(found(&unnoticed).is_empty());
     for lookalike in [
         tenant(on_host, "args: []"),
         tenant("hostNetwork: true", "args: [--leader-elect=false]"),
