@@ -1,6 +1,6 @@
 //! Checks of nodes, and of other programs in the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
@@ -12,7 +12,7 @@ use super::{Facts, UNINITIALIZED, is_ready, name_of, pod_name, provider_id, wait
 use crate::{
     commands::doctor::{
         ccm::{Ccm, Flags},
-        finding::{Finding, names, quote},
+        finding::{Finding, NAMES, names, quote},
         snapshot::{Known, Workload},
     },
     config::LeaseName,
@@ -22,8 +22,6 @@ use crate::{
 const APPROVED: SignedDuration = SignedDuration::from_mins(5);
 /// What starts a kubelet whose node waits for a cloud.
 const EXTERNAL: &str = "start these kubelets with --cloud-provider=external; with kubeadm, in /var/lib/kubelet/kubeadm-flags.env";
-/// Number of names in a command.
-const IN_COMMAND: usize = 20;
 
 /// D8: nodes that no cloud-controller-manager will ever look at.
 pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
@@ -263,32 +261,51 @@ pub(super) fn certificates(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let decided = status.and_then(|status| status.conditions.as_ref());
         it.spec.signer_name == "kubernetes.io/kubelet-serving" && decided.is_none_or(Vec::is_empty)
     };
-    let open: Vec<_> = requests
-        .iter()
-        .filter(is_open)
-        .filter(is_old)
-        .filter_map(|it| it.metadata.name.as_deref())
-        .collect();
-    if open.is_empty() {
-        return Ok(Vec::new());
-    }
+    let nodes: BTreeSet<_> = facts.nodes()?.iter().map(name_of).collect();
+    let is_of_node = |it: &&CertificateSigningRequest| {
+        let user = it.spec.username.as_deref().unwrap_or_default();
+        let node = user.strip_prefix("system:node:");
+        let groups = it.spec.groups.as_deref().unwrap_or_default();
+        node.is_some_and(|node| nodes.contains(node))
+            && groups.iter().any(|it| it == "system:nodes")
+    };
+    let open = requests.iter().filter(is_open).filter(is_old);
+    let (of_nodes, others): (Vec<_>, Vec<_>) = open.partition(is_of_node);
 
-    let command: Vec<_> = open
-        .iter()
-        .take(IN_COMMAND)
-        .map(|name| quote(name))
-        .collect();
-    Ok(vec![
-        Finding::warning(
-            "certificate requests",
-            format!(
-                "{} requests of kubelets for serving certificates wait for more than 5 minutes: {}",
-                open.len(),
-                names(&open)
-            ),
-        )
-        .why("nobody approves them: kubectl logs, exec and metrics of these nodes do not work")
-        .text("compare the addresses in each request with those of its node before you approve it, or let Skydock ask the cloud: --controllers=*,node-csr-approval")
-        .run(format!("kubectl certificate approve {}", command.join(" "))),
-    ])
+    let told = |all: &[&CertificateSigningRequest]| {
+        let all = all.iter().filter_map(|it| it.metadata.name.as_deref());
+        let all: Vec<_> = all.collect();
+        let shown = all.iter().take(NAMES).map(|name| quote(name));
+        let shown: Vec<_> = shown.collect();
+        let command = format!("kubectl describe csr {}", shown.join(" "));
+        (names(&all), command)
+    };
+    let mut findings = Vec::new();
+    if !of_nodes.is_empty() {
+        let (listed, command) = told(&of_nodes);
+        findings.push(
+            Finding::warning(
+                "certificate requests",
+                format!(
+                    "{} requests of kubelets for serving certificates wait for more than 5 minutes: {listed}",
+                    of_nodes.len()
+                ),
+            )
+            .why("nobody approves them: kubectl logs, exec and metrics of these nodes do not work")
+            .run(command)
+            .text("compare the names and addresses in each request with those of its node before you approve it (kubectl certificate approve NAME), or let Skydock ask the cloud: --controllers=*,node-csr-approval"),
+        );
+    }
+    if !others.is_empty() {
+        let (listed, command) = told(&others);
+        findings.push(
+            Finding::warning(
+                "certificate requests",
+                format!("not made by the kubelet of a node of this cluster: {listed}"),
+            )
+            .why("whoever has such a certificate can pretend to be a node: do not approve them before you know who made them")
+            .run(command),
+        );
+    }
+    Ok(findings)
 }

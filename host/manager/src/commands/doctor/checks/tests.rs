@@ -153,6 +153,14 @@ fn pod(node: &str, status: &str) -> String {
     )
 }
 
+/// Returns a request for the serving certificate of a kubelet.
+fn request(name: &str, created: &str, user: &str, group: &str) -> String {
+    format!(
+        "\n---\nkind: CertificateSigningRequest\nmetadata: {{name: {name}, creationTimestamp: '2026-01-01T{created}Z'}}\nspec: {{request: '', signerName: \
+         kubernetes.io/kubelet-serving, username: '{user}', groups: ['{group}']}}\n"
+    )
+}
+
 /// Returns a Lease that is held.
 fn lease(name: &str, holder: &str, renewed: &str) -> String {
     format!(
@@ -374,12 +382,12 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         (
             "kubelets without certificates",
             format!(
-                "{OLD}\n---\nkind: CertificateSigningRequest\nmetadata: {{name: csr-1, creationTimestamp: '2026-01-01T11:00:00Z'}}\nspec: {{request: '', signerName: \
-                 kubernetes.io/kubelet-serving}}\n---\nkind: CertificateSigningRequest\nmetadata: {{name: csr-2, creationTimestamp: '2026-01-01T11:59:00Z'}}\n\
-                 spec: {{request: '', signerName: kubernetes.io/kubelet-serving}}\n"
+                "{OLD}{}{}",
+                request("csr-1", "11:00:00", "system:node:old", "system:nodes"),
+                request("csr-2", "11:59:00", "system:node:old", "system:nodes")
             ),
             &["D14?"],
-            "kubectl certificate approve csr-1",
+            "kubectl describe csr csr-1\n",
         ),
         (
             "several Pods without leader election",
@@ -751,6 +759,28 @@ fn what_leads_is_stopped_by_no_command() {
             !all.contains("kubectl --namespace kube-system delete"),
             "{name}: {all}"
         );
+    }
+}
+
+#[test]
+fn only_requests_of_nodes_are_to_be_approved() {
+    for (user, group, is_of_node) in [
+        ("system:node:old", "system:nodes", true),
+        ("system:node:old", "system:authenticated", false),
+        ("system:node:gone", "system:nodes", false),
+        ("system:serviceaccount:tenant:x", "system:nodes", false),
+    ] {
+        let yaml = OLD.to_owned() + &request("csr-1", "11:00:00", user, group);
+        let found = found(&snapshot(&yaml));
+        let [(id, finding)] = found.as_slice() else {
+            panic!("{found:#?}");
+        };
+        let fixes = fixes(finding);
+        assert!(
+            id == "D14?" && fixes.contains("describe csr csr-1"),
+            "{fixes}"
+        );
+        assert_eq!(fixes.contains("approve"), is_of_node, "{user} {group}");
     }
 }
 
