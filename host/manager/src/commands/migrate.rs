@@ -14,7 +14,10 @@ use serde_json::{Value, json};
 use skydock_cloud::text::escape;
 use skydock_sandbox::{Compiler, Outline, Runtime, RuntimeOptions};
 
-pub(super) use self::{container::command_line, workload::is_ccm};
+pub(super) use self::{
+    container::{command_line, is_script},
+    workload::is_ccm,
+};
 
 use self::{
     configuration::PluginFile,

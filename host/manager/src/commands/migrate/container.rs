@@ -56,7 +56,7 @@ pub(super) fn words(container: &Value) -> Vec<String> {
 }
 
 /// Returns true if a shell runs some of the words.
-pub(super) fn is_script(words: &[String]) -> bool {
+pub(in crate::commands) fn is_script(words: &[String]) -> bool {
     script::shell_at(words).is_some()
 }
 

@@ -403,6 +403,19 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "add \"--leader-elect=true\" to containers.0.args",
         ),
         (
+            "several Pods of a script",
+            object(
+                "DaemonSet",
+                "kube-system",
+                "ccm",
+                "",
+                tolerant,
+                "command: [sh, '-c'], args: ['exec /bin/metal-cloud-controller-manager --leader-elect=false']",
+            ) + OLD,
+            &["D1", "D15"],
+            "add --leader-elect=true to the command in the script of DaemonSet kube-system/ccm",
+        ),
+        (
             "a probe with the wrong scheme",
             format!(
                 "{OLD}{}{}",
