@@ -126,15 +126,21 @@ fn kubectl_flags(kubeconfig: Option<&Path>, server: Option<&http::Uri>) -> Strin
 /// Returns the kubeconfig that kubectl would use, unless this runs in a Pod.
 fn usual_kubeconfig() -> Option<PathBuf> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let mut listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
-    if let Some(first) = listed.next() {
-        return Some(first);
+    if let Some(file) = first_that_exists(std::env::split_paths(&listed)) {
+        return Some(file);
     }
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return None;
     }
     let home = PathBuf::from(std::env::var_os("HOME")?);
     Some(home.join(".kube/config")).filter(|file| file.exists())
+}
+
+/// Returns the first of these files that exists, or else the first one, which the error then names.
+fn first_that_exists(files: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let files: Vec<_> = files.filter(|it| !it.as_os_str().is_empty()).collect();
+    let existing = files.iter().find(|it| it.exists());
+    existing.or(files.first()).cloned()
 }
 
 fn check_node(snapshot: &Snapshot, node: Option<&str>) -> anyhow::Result<()> {
@@ -151,6 +157,19 @@ fn check_node(snapshot: &Snapshot, node: Option<&str>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_does_not_exist_is_passed_over() {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for (listed, expected) in [
+            (&["", "/nope/a", here][..], Some(here)),
+            (&["/nope/a", "/nope/b"][..], Some("/nope/a")),
+            (&[""][..], None),
+        ] {
+            let files = listed.iter().map(PathBuf::from);
+            assert_eq!(first_that_exists(files), expected.map(PathBuf::from));
+        }
+    }
 
     #[test]
     fn kubectl_is_told_which_cluster() {

@@ -18,6 +18,7 @@ use kube::{Client, Resource, api::ListParams, core::Request};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use skydock_kube::api::{with_causes, with_deadline, with_limit};
+use skydock_secrets::redacted;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -196,38 +197,51 @@ impl Reader {
     }
 
     async fn workloads(&self, notices: &mut Vec<String>) -> Known<Vec<Workload>> {
-        let mut all = Vec::new();
-        self.workloads_of::<Deployment>(notices, &mut all).await?;
-        self.workloads_of::<DaemonSet>(notices, &mut all).await?;
-        self.workloads_of::<StatefulSet>(notices, &mut all).await?;
+        let mut all = self.workloads_of::<Deployment>(notices).await?;
+        all.extend(self.workloads_of::<DaemonSet>(notices).await?);
+        all.extend(self.workloads_of::<StatefulSet>(notices).await?);
         Ok(all)
     }
 
-    /// Adds the workloads of a kind of all namespaces, or else of kube-system, that run a
+    /// Reads the workloads of a kind of all namespaces, or else of kube-system, that run a
     /// cloud-controller-manager.
     async fn workloads_of<K: Resource<DynamicType = ()>>(
         &self,
         notices: &mut Vec<String>,
-        all: &mut Vec<Workload>,
-    ) -> Known<()> {
+    ) -> Known<Vec<Workload>> {
+        match self.workloads_in::<K>(None, notices).await {
+            Err(Unknown(why)) => {
+                let some = self
+                    .workloads_in::<K>(Some(LEASE_NAMESPACE), notices)
+                    .await?;
+                let plural = K::plural(&());
+                notices.push(format!(
+                    "only {plural} of {LEASE_NAMESPACE} were read: {why}"
+                ));
+                Ok(some)
+            }
+            all => all,
+        }
+    }
+
+    async fn workloads_in<K: Resource<DynamicType = ()>>(
+        &self,
+        namespace: Option<&str>,
+        notices: &mut Vec<String>,
+    ) -> Known<Vec<Workload>> {
         let (kind, plural) = (K::kind(&()), K::plural(&()));
+        let mut found: Vec<Workload> = Vec::new();
         let mut undecoded = 0_usize;
-        let mut add = |item: Value| match Workload::read(&kind, &item, Origin::Cluster) {
-            Some(workload) => all.extend(Some(workload).filter(|it| Ccm::new(it).is_some())),
+        let add = |item: Value| match Workload::read(&kind, &item, Origin::Cluster) {
+            Some(workload) => found.extend(Some(workload).filter(|it| Ccm::new(it).is_some())),
             None => undecoded += 1,
         };
-        let path = K::url_path(&(), None);
-        if let Err(Unknown(why)) = self.pages(&path, &plural, "", notices, &mut add).await {
-            let path = K::url_path(&(), Some(LEASE_NAMESPACE));
-            self.pages(&path, &plural, "", notices, &mut add).await?;
-            notices.push(format!(
-                "only {plural} of {LEASE_NAMESPACE} were read: {why}"
-            ));
-        }
+        let path = K::url_path(&(), namespace);
+        self.pages(&path, &plural, "", notices, add).await?;
         if undecoded > 0 {
             notices.push(format!("{undecoded} {plural} could not be decoded"));
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reads the Leases of kube-system, and those of other namespaces that cloud-controller-managers
@@ -396,7 +410,7 @@ fn unknown(what: &str, error: &kube::Error) -> Unknown {
         kube::Error::Api(status) => status.message.clone(),
         error => with_causes(error),
     };
-    Unknown(format!("cannot {what}: {why}"))
+    Unknown(format!("cannot {what}: {}", redacted(&why)))
 }
 
 #[cfg(test)]
@@ -534,6 +548,33 @@ mod tests {
         let found = ccms.iter().map(|ccm| ccm.is_trusted(&trusted));
         assert_eq!(found.collect::<Vec<_>>(), [true, true, false]);
         assert_eq!((notices.len(), api.requests().len()), (0, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_fails_midway_is_read_once() {
+        let api = FakeApi::default();
+        let reader = Reader {
+            client: api.client(),
+            until: Instant::now() + READ,
+        };
+        let ccm = json!({"metadata": {"name": "ccm", "namespace": "kube-system"}, "spec": {"template": {"spec": {
+            "containers": [{"name": "ccm", "image": "x/skydock"}]}}}});
+        let first = json!({"metadata": {"continue": "next"}, "items": [ccm]});
+        api.answer("GET", "/apis/apps/v1/deployments", 200, first);
+        let expired = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
+            "message": "it is too old: password=S3CRET9x"});
+        api.answer("GET", "/apis/apps/v1/deployments", 410, expired);
+        let system = "/apis/apps/v1/namespaces/kube-system/deployments";
+        api.answer("GET", system, 200, json!({"items": [ccm]}));
+
+        let mut notices = Vec::new();
+        let found = reader.workloads_of::<Deployment>(&mut notices).await;
+        assert_eq!(found.map(|all| all.len()), Ok(1));
+        let notices = notices.join("\n");
+        assert!(
+            notices.contains("only deployments of kube-system") && !notices.contains("S3CRET"),
+            "{notices}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

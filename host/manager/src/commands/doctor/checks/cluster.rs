@@ -7,6 +7,7 @@ use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::{Node, Pod},
 };
+use skydock_secrets::redacted;
 
 use super::{Facts, UNINITIALIZED, is_ready, name_of, pod_name, provider_id, waits};
 use crate::{
@@ -112,7 +113,7 @@ pub(super) fn in_tree(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let provider = flags.value("cloud-provider").unwrap_or_default();
         if !["", "external"].contains(&provider) {
             findings.push(
-                Finding::problem(&object, format!("it has --cloud-provider={provider}"))
+                Finding::problem(&object, format!("it has --cloud-provider={}", redacted(provider)))
                     .why("it looks after nodes and load balancers of the cloud, too, or does not start")
                     .text(format!(
                         "set --cloud-provider=external in /etc/kubernetes/manifests/{}.yaml on each control plane node",
