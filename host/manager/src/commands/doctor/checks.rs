@@ -31,6 +31,8 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// A Lease is expired if it was not renewed for this long. The clocks of machines differ.
 const EXPIRED: SignedDuration = SignedDuration::from_secs(60);
+/// No leader has a Lease for longer without renewing it, and no clock is ahead by more.
+const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
 /// Looks for one thing that keeps nodes waiting for their cloud.
 pub(super) struct Check {
@@ -334,8 +336,12 @@ impl<'a> Leads<'a> {
         let spec = lease.spec.as_ref();
         let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
-        let lasts = SignedDuration::from_secs(seconds.unwrap_or_default().into()).max(EXPIRED);
-        let is_valid = renewed.is_some_and(|at| now.duration_since(at.0) <= lasts);
+        let lasts = SignedDuration::from_secs(seconds.unwrap_or_default().into());
+        let lasts = lasts.clamp(EXPIRED, LONGEST);
+        let is_valid = renewed.is_some_and(|at| {
+            let age = now.duration_since(at.0);
+            age <= lasts && age >= -LONGEST
+        });
 
         let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
         Self {

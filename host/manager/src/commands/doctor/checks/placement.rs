@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Facts, UNINITIALIZED, condition, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
-    finding::{Finding, PodPatch, names, quote},
+    finding::{Finding, PodPatch, names},
     scheduling::{HostPort, host_ports, required_terms, selects, untolerated},
     snapshot::Known,
 };
@@ -180,10 +180,10 @@ pub(super) fn other_taints(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
         for ((key, _), nodes) in &others {
             if key.ends_with("/unschedulable") {
-                let nodes = nodes.iter().take(1).map(|node| name_of(node));
-                for node in nodes {
-                    finding = finding.run(format!("kubectl uncordon {}", quote(node)));
-                }
+                let nodes = names(nodes.iter().map(|node| name_of(node)));
+                finding = finding.text(format!(
+                    "when the maintenance of one of these nodes is over, run kubectl uncordon NAME: {nodes}"
+                ));
             } else if is_unhealthy(key) {
                 finding = finding.text(format!("repair the nodes with the taint {key}"));
             }

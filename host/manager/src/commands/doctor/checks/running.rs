@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, Pod};
+use k8s_openapi::api::{
+    core::v1::{ContainerStatus, Event, Node, Pod},
+    discovery::v1::{Endpoint, EndpointSlice},
+};
 use skydock_secrets::redacted;
 
 use super::{Facts, Leads, has_ended, is_holder, is_ready, name_of, pod_name};
@@ -183,11 +186,18 @@ fn not_scheduled(workload: &Workload, pod: &Pod) -> Option<Finding> {
 
 /// Returns why the container in a Pod that has a node is not ready.
 fn not_ready(facts: &Facts<'_>, ccm: &Ccm, pod: &Pod) -> Option<Finding> {
-    let status = container_status(pod, &ccm.container.name)?;
+    let main = container_status(pod, &ccm.container.name)?;
+    let before = initializing(pod, main);
+    let status = before.unwrap_or(main);
     let age = pod.metadata.creation_timestamp.as_ref();
     let is_new = age.is_some_and(|at| facts.snapshot.now.duration_since(at.0) < CREATED);
     let now = facts.snapshot.now;
     let (saw, ran) = state(status, now).filter(|(_, ran)| *ran || !is_new)?;
+
+    let saw = match before {
+        Some(_) => format!("its init container {}: {saw}", status.name),
+        None => saw,
+    };
 
     let (_, name) = pod_name(pod);
     let namespace = quote(&ccm.workload.namespace);
@@ -200,7 +210,7 @@ fn not_ready(facts: &Facts<'_>, ccm: &Ccm, pod: &Pod) -> Option<Finding> {
         format!(
             "kubectl --namespace {namespace} logs {} --container={}{previous}",
             quote(name),
-            quote(&ccm.container.name)
+            quote(&status.name)
         )
     } else {
         format!(
@@ -227,6 +237,14 @@ fn scheduler_message(pod: &Pod) -> Option<&str> {
 fn container_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let all = pod.status.as_ref()?.container_statuses.as_ref()?;
     all.iter().find(|it| it.name == name)
+}
+
+/// Returns the init container that a container waits for.
+fn initializing<'a>(pod: &'a Pod, container: &ContainerStatus) -> Option<&'a ContainerStatus> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let all = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    let waits = waiting.reason.as_deref() == Some("PodInitializing");
+    all.iter().find(|it| waits && !it.ready)
 }
 
 /// Returns why a container is not ready, and whether it ran, so that it has a log.
@@ -328,11 +346,16 @@ pub(super) fn api_server(facts: &Facts<'_>) -> Known<Vec<Finding>> {
 /// Returns an address of the API server that needs no Service.
 fn address(facts: &Facts<'_>) -> Option<(String, i32)> {
     let slices = facts.snapshot.endpoints.as_ref().ok()?;
-    slices.iter().find_map(|slice| {
-        let port = slice.ports.as_ref()?.first()?.port?;
-        let host = slice.endpoints.first()?.addresses.first()?;
-        Some((host.clone(), port))
-    })
+    let is_own = |slice: &&EndpointSlice| slice.metadata.name.as_deref() == Some("kubernetes");
+    let slice = slices.iter().find(is_own)?;
+    let mut ports = slice.ports.as_ref()?.iter();
+    let port = ports.find(|it| it.name.as_deref() == Some("https"))?.port?;
+    let is_ready = |it: &&Endpoint| {
+        let conditions = it.conditions.as_ref();
+        conditions.and_then(|it| it.ready) != Some(false)
+    };
+    let host = slice.endpoints.iter().find(is_ready)?.addresses.first()?;
+    Some((host.clone(), port))
 }
 
 /// D12: its account lacks permissions.

@@ -106,10 +106,16 @@ spec: {nodeName: new, containers: []}
 status: {phase: Pending}
 ---
 kind: EndpointSlice
+metadata: {name: a}
+addressType: IPv4
+endpoints: [{addresses: [203.0.113.66]}]
+ports: [{name: https, port: 6443}]
+---
+kind: EndpointSlice
 metadata: {name: kubernetes}
 addressType: IPv4
-endpoints: [{addresses: [192.0.2.1]}]
-ports: [{port: 6443}]
+endpoints: [{addresses: [192.0.2.9], conditions: {ready: false}}, {addresses: [192.0.2.1], conditions: {ready: true}}]
+ports: [{name: other, port: 1}, {name: https, port: 6443}]
 ";
 
 /// Returns a Deployment of another cloud's program with these fields of the Pod and the container.
@@ -256,6 +262,13 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             )),
             &["D4"],
             "set {\"dnsPolicy\":\"Default\"}",
+        ),
+        (
+            "a node that is maintained",
+            new(planned(tolerant, "args: []"))
+                .replace("spec:\n  taints", "spec:\n  unschedulable: true\n  taints"),
+            &["D3"],
+            "when the maintenance of one of these nodes is over",
         ),
         (
             "a label that was renamed",
@@ -573,6 +586,9 @@ fn what_is_unknown_is_no_absence() {
 fn nodes_that_wait_for_long_are_a_problem() {
     const NEVER_READY: &str = "{phase: Running, conditions: [{type: Ready, status: 'False'}], containerStatuses: [{name: ccm, image: a, imageID: a, \
                                ready: false, restartCount: 0, state: {running: {startedAt: '2026-01-01T11:50:00Z'}}}]}";
+    const INITIALIZES: &str = "{phase: Pending, containerStatuses: [{name: ccm, image: a, imageID: a, ready: false, restartCount: 0, state: {waiting: \
+                               {reason: PodInitializing}}}], initContainerStatuses: [{name: copy, image: a, imageID: a, ready: false, restartCount: 2, \
+                               state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1}}}]}";
     const EVICTED: &str = "{phase: Failed, reason: Evicted, message: 'low on memory'}";
     let ccm = deployment(&format!("hostNetwork: true, {TOLERATIONS}"), "args: []");
     let lost = pod("new", RUNS).replace(
@@ -582,6 +598,7 @@ fn nodes_that_wait_for_long_are_a_problem() {
     let other = |status: &str| pod("new", status).replace("metal-ccm-5d-x", "metal-ccm-5d-y");
     let name = "cloud-controller-manager";
     let held = pod("new", RUNS) + &lease(name, "metal-ccm-5d-x_1", LEADS);
+    let forever = lease(name, "metal-ccm-5d-x_1", LEADS).replace("15,", "2147483647,");
     let begins = held.replace(
         "holderIdentity",
         "acquireTime: '2026-01-01T11:59:50.000000Z', holderIdentity",
@@ -603,6 +620,21 @@ fn nodes_that_wait_for_long_are_a_problem() {
         ),
         (lost, Verdict::Problems, "its node may be lost"),
         (pod("new", EVICTED), Verdict::Problems, "low on memory"),
+        (
+            pod("new", INITIALIZES),
+            Verdict::Problems,
+            "logs metal-ccm-5d-x --container=copy --previous",
+        ),
+        (
+            pod("new", RUNS) + &forever.replace("T11:59:55", "T23:59:55"),
+            Verdict::Problems,
+            unheld,
+        ),
+        (
+            pod("new", RUNS) + &forever.replace("T11:59:55", "T11:00:00"),
+            Verdict::Problems,
+            unheld,
+        ),
         (
             pod("new", EVICTED) + &other(CRASHES),
             Verdict::Problems,
