@@ -198,9 +198,15 @@ fn title(id: &str) -> &'static str {
     check.map(|check| check.title).unwrap_or_default()
 }
 
-/// Returns a text from the cluster as it can be shown.
+/// Returns a text from the cluster as it can be shown, with an ellipsis if that is not all of it.
 fn sentence(text: &str) -> String {
-    shown(text.trim(), SENTENCE).into_owned()
+    let text = text.trim();
+    let begun = shown(text, SENTENCE);
+    if begun.len() < escape(text).len() {
+        format!("{begun}…")
+    } else {
+        begun.into_owned()
+    }
 }
 
 /// Returns a finding as it can be shown. `kubectl` are the flags that name the cluster.

@@ -254,8 +254,14 @@ fn owner(pod: &Pod) -> Owner {
 
     match owner.kind.as_str() {
         "ReplicaSet" => {
-            let deployment = owner.name.rsplit_once('-').map(|(name, _)| name);
-            of("Deployment", deployment.unwrap_or(&owner.name))
+            // With this label at its end, it is the name of a ReplicaSet of a Deployment.
+            let labels = metadata.labels.as_ref();
+            let hash = labels.and_then(|labels| labels.get("pod-template-hash"));
+            let start = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str()));
+            match start.and_then(|start| start.strip_suffix('-')) {
+                Some(deployment) => of("Deployment", deployment),
+                None => of("ReplicaSet", &owner.name),
+            }
         }
         "Node" => {
             let suffix = format!("-{}", owner.name);

@@ -153,8 +153,8 @@ fn object(
 /// Returns a Pod of the Deployment `metal-ccm`.
 fn pod(node: &str, status: &str) -> String {
     format!(
-        "\n---\nkind: Pod\nmetadata: {{name: metal-ccm-5d-x, namespace: kube-system, ownerReferences: [{{kind: ReplicaSet, name: metal-ccm-5d, \
-         controller: true, apiVersion: apps/v1, uid: '1'}}]}}\nspec: {{nodeName: {node}, containers: [{{name: ccm, image: x/metal-cloud-controller-manager}}]}}\n\
+        "\n---\nkind: Pod\nmetadata: {{name: metal-ccm-5d-x, namespace: kube-system, labels: {{pod-template-hash: 5d}}, \
+         ownerReferences: [{{kind: ReplicaSet, name: metal-ccm-5d, controller: true, apiVersion: apps/v1, uid: '1'}}]}}\nspec: {{nodeName: {node}, containers: [{{name: ccm, image: x/metal-cloud-controller-manager}}]}}\n\
          status: {status}\n"
     )
 }
@@ -436,7 +436,8 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 pod("old", RUNS)
             ),
             &["D15"],
-            "\"path\":\"/spec/template/spec/containers/0/livenessProbe/httpGet/scheme\",\"value\":\"HTTPS\"",
+            "[{\"op\":\"test\",\"path\":\"/spec/template/spec/containers/0/name\",\"value\":\"ccm\"},\
+             {\"op\":\"add\",\"path\":\"/spec/template/spec/containers/0/livenessProbe/httpGet/scheme\",\"value\":\"HTTPS\"}]",
         ),
         (
             "the probe of a server of the program itself",
@@ -683,6 +684,7 @@ fn hostile_texts_are_shown_without_effect() {
         "{}",
         text.len()
     );
+    assert!(text.contains("note: ") && text.contains('…'), "{text}");
     assert!(
         text.contains(r"patch deployment 'a\u{1b}[31m'\''$(reboot)'"),
         "{text}"
@@ -865,6 +867,38 @@ fn permissions_are_granted_to_an_account_of_its_own() {
         fix.contains("account of its own") && !fix.contains("kubectl"),
         "{fix}"
     );
+}
+
+#[test]
+fn a_pod_belongs_to_what_creates_it() {
+    let owned = |kind: &str, owner: &str, labels: &str| {
+        let yaml = format!(
+            "{{metadata: {{name: a-5d-x, namespace: b, labels: {labels}, ownerReferences: [{{kind: {kind}, name: {owner}, controller: true, apiVersion: v1, \
+             uid: '1'}}]}}}}"
+        );
+        let all = migrate::parse(&yaml).unwrap();
+        Workload::of_pod(&decode(all[0].clone()).unwrap()).title()
+    };
+    for (kind, owner, labels, expected) in [
+        (
+            "ReplicaSet",
+            "a-5d",
+            "{pod-template-hash: 5d}",
+            "Deployment b/a",
+        ),
+        ("ReplicaSet", "my-ccm", "{}", "ReplicaSet b/my-ccm"),
+        (
+            "ReplicaSet",
+            "my-ccm",
+            "{pod-template-hash: 5d}",
+            "ReplicaSet b/my-ccm",
+        ),
+        ("DaemonSet", "a", "{}", "DaemonSet b/a"),
+        ("Node", "x", "{}", "Pod b/a-5d"),
+        ("'a b'", "'c d'", "{}", "\"a b\" b/\"c d\""),
+    ] {
+        assert_eq!(owned(kind, owner, labels), expected);
+    }
 }
 
 #[test]
