@@ -143,7 +143,13 @@ fn traps(inventory: &str) -> Vec<Trap> {
             "D5",
             vec![changed("nodeSelector", json!({"example.com/role": "edge"}))],
         ),
-        Trap::new("a port in use", "D6", vec![holder_of_the_port(), skydock()]),
+        Trap {
+            in_words: Some((
+                "stop Deployment kube-system/metal-ccm",
+                "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
+            )),
+            ..Trap::new("a port in use", "D6", vec![holder_of_the_port(), skydock()])
+        },
         Trap {
             object: LEASES,
             severity: "warning",

@@ -182,7 +182,7 @@ impl PodPatch {
 /// Returns the index and the name of the container that a change at a JSON pointer is about.
 fn container<'a>(workload: &'a Workload, pointer: &str) -> Option<(usize, &'a str)> {
     let index = pointer.strip_prefix("/containers/")?.split('/').next()?;
-    let index = index.parse().ok()?;
+    let index: usize = index.parse().ok()?;
     Some((index, &workload.pod.containers.get(index)?.name))
 }
 
