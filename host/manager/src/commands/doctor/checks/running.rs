@@ -422,21 +422,26 @@ pub(super) fn stuck(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let (_, name) = pod_name(runs.pods.iter().find(|pod| is_ready(pod))?);
         Some((name, "no Lease, and needs none".to_owned()))
     };
-    if let Some((holder, lease)) = leader.or_else(unelected) {
-        return Ok(not_initialized(facts, old, holder, &lease));
-    }
-
     let is_new = |pod: &Pod| {
         let created = pod.metadata.creation_timestamp.as_ref();
         created.is_some_and(|at| now.duration_since(at.0) < BEGUN)
     };
     let mut pods = facts.live.iter().flat_map(|ccm| &ccm.pods);
-    if !held.is_empty() || pods.any(is_new) {
+    let has_new = pods.any(is_new);
+
+    let leader = leader.or_else(unelected);
+    if leader.is_none() && (has_new || !held.is_empty()) {
         return Err(Unknown(
             "a cloud-controller-manager began less than 2 minutes ago: look again later".to_owned(),
         ));
     }
-    Ok(not_led(facts, &old).into_iter().collect())
+    let mut findings = match leader {
+        Some((holder, lease)) => not_initialized(facts, &old, holder, &lease),
+        None => Vec::new(),
+    };
+    // They may be nodes of its cloud.
+    findings.extend(not_led(facts, &old).filter(|_| !has_new));
+    Ok(findings)
 }
 
 /// Returns the nodes of interest that wait for longer than it may take.
@@ -471,8 +476,8 @@ fn not_led(facts: &Facts<'_>, old: &[&Node]) -> Option<Finding> {
     let (ccm, pod, lease) = facts.live.iter().find_map(|ccm| {
         let pod = ccm.pods.iter().find(|pod| is_ready(pod))?;
         let lease = ccm.lease()?;
-        let is_read = !facts.snapshot.unread.contains(&lease.namespace);
-        is_read.then_some((ccm, pod, lease))
+        let is_unknown = facts.snapshot.unread.contains(&lease.namespace);
+        (!is_unknown && !facts.is_led(ccm)).then_some((ccm, pod, lease))
     })?;
     let nodes = names(old.iter().map(|node| name_of(node)));
     Some(
@@ -491,7 +496,7 @@ fn not_led(facts: &Facts<'_>, old: &[&Node]) -> Option<Finding> {
 }
 
 /// Returns findings about nodes that the leader does not initialize.
-fn not_initialized(facts: &Facts<'_>, old: Vec<&Node>, holder: &str, lease: &str) -> Vec<Finding> {
+fn not_initialized(facts: &Facts<'_>, old: &[&Node], holder: &str, lease: &str) -> Vec<Finding> {
     let mut messages: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
     let events = facts.snapshot.events.as_deref();
     for node in old {

@@ -458,6 +458,18 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "kubectl --namespace kube-system logs metal-ccm-5d-x --container=ccm",
         ),
         (
+            "only one of two leads",
+            new(
+                skydock.replace("args: []", "args: [--leader-elect-resource-name=mine]")
+                    + &skydock_pod(RUNS)
+                    + &deployment(tolerant, "args: []")
+                    + &pod("new", RUNS)
+                    + &lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS),
+            ),
+            &["D16", "D16"],
+            "kubectl --namespace kube-system logs skydock-5d-x --container=ccm",
+        ),
+        (
             "it crashes",
             new(deployment(tolerant, "args: []") + &pod("new", CRASHES)),
             &["D1"],
