@@ -247,6 +247,52 @@ fn a_script_becomes_arguments() {
     }
 }
 
+/// As in the manifests of OpenShift.
+#[test]
+fn a_script_may_read_a_file_of_variables() {
+    let script = [
+        "#!/bin/bash",
+        "set -o allexport",
+        "if [[ -f /etc/kubernetes/apiserver-url.env ]]; then",
+        "  source /etc/kubernetes/apiserver-url.env",
+        "fi",
+        "exec /bin/azure-cloud-controller-manager \\",
+        "  --v=3 \\",
+        "  --cloud-config=$(CLOUD_CONFIG) \\",
+        "  --cloud-provider=azure \\",
+        "  --controllers=*,-cloud-node \\",
+        "  --cluster-name=$(NAME) \\",
+        "  --feature-gates= \\",
+        "  --secure-port=0",
+    ];
+    let container = json!({
+        "name": "a",
+        "image": "x/y",
+        "command": ["/bin/bash", "-c", script.join("\n")],
+        "env": [{"name": "CLOUD_CONFIG", "value": "/etc/cloud.conf"}, {"name": "NAME", "value": "prod"}],
+    });
+    let migration = migrate(&deployment(&container.to_string()), "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let container = &documents[1]["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["args"],
+        json!([
+            "--v=3",
+            "--cloud-config=$(CLOUD_CONFIG)",
+            "--cloud-provider=azure",
+            "--controllers=*,-cloud-node",
+            "--cluster-name=$(NAME)",
+            "--secure-port=0",
+            "--plugin-cache-dir=/var/cache/skydock/compiled"
+        ])
+    );
+    let notes = migration.notes.join("\n");
+    assert!(
+        notes.contains("nobody sets the variables in /etc/kubernetes/apiserver-url.env"),
+        "{notes}"
+    );
+}
+
 #[test]
 fn what_is_not_understood_is_not_changed() {
     for (container, told) in [
@@ -265,6 +311,22 @@ fn what_is_not_understood_is_not_changed() {
         (
             "{name: a, image: x/ccm, command: [env, A=s3cret, /x/ccm, --cluster-name=prod]}",
             "the variable A",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [/bin/zsh, -c, exec /x/ccm --cluster-name=prod]}",
+            "a word with blanks",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [/sbin/tini, -g, --, /x/ccm, --cluster-name=prod]}",
+            "`--`, after which",
+        ),
+        (
+            "{name: a, image: x/ccm, args: [$(MORE)], env: [{name: MORE, value: --cluster-name=prod}]}",
+            "a variable that may be a flag",
+        ),
+        (
+            "{name: a, image: x/ccm, args: [plugin, --cluster-name=prod]}",
+            "a subcommand of Skydock",
         ),
         (
             "{name: a, image: x/ccm, args: [--cluster-name=$(cat s3cret)]}",

@@ -319,6 +319,9 @@ fn of_container(
     })
 }
 
+/// Variables that each container has.
+const OF_EACH: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+
 /// Returns true if the container has a variable, as far as its manifest shows.
 fn sets(container: &Map<String, Value>, name: &str) -> bool {
     let list = |field: &str| {
@@ -326,7 +329,7 @@ fn sets(container: &Map<String, Value>, name: &str) -> bool {
         list.into_iter().flatten()
     };
     let is_named = |it: &Value| it.get("name").is_some_and(|it| it == name);
-    list("envFrom").next().is_some() || list("env").any(is_named)
+    OF_EACH.contains(&name) || list("envFrom").next().is_some() || list("env").any(is_named)
 }
 
 /// Mounts what a container needs for the plugin with this name, except where it has a volume
