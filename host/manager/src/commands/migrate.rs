@@ -7,7 +7,7 @@ mod container;
 mod script;
 mod workload;
 
-use std::{io::Write as _, path::PathBuf};
+use std::{ffi::OsStr, io::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -63,6 +63,14 @@ pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
 
 /// Returns what the file of a plugin says about itself. None of its code runs.
 async fn described(file: PathBuf) -> anyhow::Result<PluginFile> {
+    let name = file.file_stem().and_then(OsStr::to_str);
+    if !name.is_some_and(configuration::is_name) {
+        bail!(
+            "{}: the name of the file is that of the plugin; expected 1 to 63 lower-case letters, digits and dashes, and .wasm",
+            file.display()
+        );
+    }
+
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
     let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use skydock_credentials::Variable;
+use skydock_egress::TargetPattern;
 use skydock_sandbox::{Permissions, metadata::Metadata};
 
 /// Stands for the image with the plugin.
@@ -41,6 +42,55 @@ impl PluginFile {
     /// Returns true if it wants to reach nothing.
     fn reaches_nothing(&self) -> bool {
         self.hosts.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Returns the prefixes of provider IDs that it asks for and that do not bear its name, as far as
+    /// they do not depend on its configuration.
+    fn foreign_ids(&self) -> Vec<&str> {
+        let by_name = Permissions::by_name(&self.name).provider_ids;
+        let is_permitted = |id: &str| by_name.iter().any(|prefix| id.starts_with(prefix.as_str()));
+        let ids = self.provider_ids.iter().map(String::as_str);
+        ids.filter(|id| !id.contains('*') && !is_permitted(id))
+            .collect()
+    }
+
+    /// Returns what an operator has to decide about it.
+    pub(super) fn wishes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let foreign = self.foreign_ids();
+        if !foreign.is_empty() {
+            notes.push(format!(
+                "the plugin asks for provider IDs of other names, {}: uncomment its permission in config.yaml if your nodes have them and you \
+                 trust it with these nodes",
+                foreign.join(", ")
+            ));
+        }
+
+        // The plugin in the image is Skydock's, whatever this file says.
+        let hosts = self.hosts.as_deref().unwrap_or_default();
+        let rules = rules(hosts);
+        if let Some((first, others)) = rules.split_first()
+            && !is_in_image(&self.name)
+        {
+            notes.push(format!(
+                "config.yaml lets the plugin reach {}, with the credential: make sure that it belongs to your cloud",
+                first.host
+            ));
+            for other in others {
+                notes.push(format!(
+                    "the plugin asks for {}: uncomment its rule in config.yaml if it belongs to your cloud",
+                    other.host
+                ));
+            }
+        }
+
+        let unclear = hosts
+            .iter()
+            .filter(|host| *host != "*" && target(host).is_none());
+        notes.extend(unclear.map(|host| {
+            format!("the plugin asks for {host}, for which there is no rule in config.yaml: add one if you know the host")
+        }));
+        notes
     }
 }
 
@@ -187,10 +237,15 @@ pub(super) fn text(cloud: &Cloud<'_>) -> String {
     out.push_str(
         "  # What the plugin may reach: replace names that stand for others, such as those with `region` or `example`.\n  egress:\n",
     );
-    for (rule, host) in rules(plugin.hosts.as_deref().unwrap_or_default()) {
-        out.push_str(&format!(
-            "  - name: {rule}\n    to: {host}\n    credential: cloud\n"
-        ));
+    let rules = rules(plugin.hosts.as_deref().unwrap_or_default());
+    let unknown = Rule {
+        name: "api".to_owned(),
+        host: SOME_API.to_owned(),
+    };
+    let (first, others) = rules.split_first().unwrap_or((&unknown, &[]));
+    out.push_str(&first.text("  "));
+    for other in others {
+        out.push_str(&other.text(if is_in_image(name) { "  " } else { "  # " }));
     }
     out.push_str(&format!(
         "credentials:\n# In production, name the digest of the plugin. `skydock config schema` shows all types of credentials.\n- name: cloud\n  \
@@ -200,49 +255,69 @@ pub(super) fn text(cloud: &Cloud<'_>) -> String {
     out
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty()
+/// Returns true for the name of a plugin.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=63).contains(&name.len())
         && name
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Returns the permission for provider IDs that the name of the plugin does not include.
+/// Returns the permission for provider IDs that the name of the plugin does not include, as a
+/// comment: only the operator knows whose they are.
 fn permissions(plugin: &PluginFile) -> String {
-    let by_name = Permissions::by_name(&plugin.name).provider_ids;
-    let is_permitted = |id: &&String| by_name.iter().any(|prefix| id.starts_with(prefix));
-    let ids = plugin.provider_ids.iter().filter(|id| !id.contains('*'));
-    let ids: Vec<_> = ids.filter(|id| !is_permitted(id)).collect();
-    if ids.is_empty() {
+    let foreign = plugin.foreign_ids();
+    if foreign.is_empty() {
         return String::new();
     }
 
-    let all: Vec<_> = by_name.iter().chain(ids).map(String::as_str).collect();
-    format!("  permissions:\n    providerIDs: {}\n", Value::from(all))
+    let by_name = Permissions::by_name(&plugin.name).provider_ids;
+    let all: Vec<_> = by_name.iter().map(String::as_str).chain(foreign).collect();
+    format!(
+        "  # The plugin asks for provider IDs of other names.\n  # permissions:\n  #   providerIDs: {}\n",
+        Value::from(all)
+    )
 }
 
-/// Returns the name and the target of a rule for each host that the plugin wants to reach, as far as
-/// that does not depend on its configuration.
-fn rules(hosts: &[String]) -> Vec<(String, String)> {
-    let mut rules: Vec<(String, String)> = Vec::new();
-    for host in hosts.iter().filter(|host| *host != "*") {
-        let host = host.replace('*', REGION);
-        let name = host.split("://").nth(1).unwrap_or_default();
-        let name = name.split(['.', ':', '/']).next().unwrap_or_default();
-        let name = if is_name(name) { name } else { "api" };
+/// A rule for a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    name: String,
+    host: String,
+}
 
-        let number = rules.len() + 1;
-        let is_taken = rules.iter().any(|(taken, _)| taken == name);
-        let name = if is_taken {
-            format!("{name}-{number}")
-        } else {
-            name.to_owned()
-        };
-        rules.push((name, host));
+impl Rule {
+    /// Returns the lines of the rule.
+    fn text(&self, start: &str) -> String {
+        let Self { name, host } = self;
+        format!("{start}- name: {name}\n{start}  to: {host}\n{start}  credential: cloud\n")
     }
+}
 
-    if rules.is_empty() {
-        rules.push(("api".to_owned(), SOME_API.to_owned()));
+/// Returns the target of a rule for a host that a plugin wants to reach; `None` if that depends on
+/// its configuration.
+fn target(host: &str) -> Option<String> {
+    let target: TargetPattern = host.replace('*', REGION).parse().ok()?;
+    Some(target.to_string())
+}
+
+/// Returns a rule for each host that the plugin wants to reach, as far as that does not depend on its
+/// configuration.
+fn rules(hosts: &[String]) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    for host in hosts.iter().filter_map(|host| target(host)) {
+        if rules.iter().any(|rule| rule.host == host) {
+            continue;
+        }
+        let label = host.split("://").nth(1).unwrap_or_default();
+        let label = label.split(['.', ':']).next().unwrap_or_default();
+        let label = if is_name(label) { label } else { "api" };
+
+        let numbered = (2..).map(|number| format!("{label}-{number}"));
+        let name = std::iter::once(label.to_owned())
+            .chain(numbered)
+            .find(|name| rules.iter().all(|rule| rule.name != *name));
+        rules.extend(name.map(|name| Rule { name, host }));
     }
     rules
 }

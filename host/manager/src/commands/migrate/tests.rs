@@ -138,6 +138,8 @@ fn a_deployment_is_migrated() {
         ),
         ("registry.example.com/plugin:1.0.0", "Kubernetes 1.35"),
         ("memory limit \"50Mi\"", "deploy/base"),
+        ("provider IDs of other names, iron://:", "uncomment"),
+        ("https://api.xx-region-1.metal.example:443", "make sure"),
     ] {
         let is_told = |note: &String| note.contains(flag) && note.contains(why);
         assert!(
@@ -159,8 +161,7 @@ fn a_deployment_is_migrated() {
         found.egress[0].to,
         "https://api.xx-region-1.metal.example:443"
     );
-    let expected = vec!["metal://".to_owned(), "iron://".to_owned()];
-    assert_eq!(found.permissions.provider_ids.as_ref(), Some(&expected));
+    assert_eq!(found.permissions.provider_ids, None);
     let (variable, _) = configuration.credentials[0].variable().unwrap();
     assert_eq!(variable.to_string(), "METAL_TOKEN");
 }
@@ -655,4 +656,93 @@ fn a_plugin_that_reaches_nothing_gets_no_rules() {
     let migration = migrate(&deployment(container), "skydock:1", Some(&plugin)).unwrap();
     let (_, configuration) = read(&migration);
     assert!(configuration.credentials.is_empty() && configuration.plugins[0].egress.is_empty());
+}
+
+#[test]
+fn a_plugin_gets_nothing_because_it_asks_for_it() {
+    let plugin = |name: &str| {
+        let metadata = skydock_sandbox::metadata::Metadata {
+            provider_id_prefixes: vec![
+                "metal://".into(),
+                "aws://".into(),
+                "*".into(),
+                "a://\n  permissions: {labels: [rack]}".into(),
+            ],
+            wanted_hosts: vec![
+                "https://api.metal.example:443".into(),
+                "https://api.evil.example:443".into(),
+                "HTTPS://API.evil.example:0443".into(),
+                "https://b.example:443\n  permissions:\n    labels: [rack]".into(),
+                "https://*".into(),
+                "*".into(),
+            ],
+            ..skydock_sandbox::metadata::Metadata::default()
+        };
+        PluginFile::new(Path::new(name), Some(&metadata))
+    };
+    let migrated = |name: &str| {
+        let text = deployment("{image: x/ccm}");
+        let migration = migrate(&text, "skydock:1", Some(&plugin(name))).unwrap();
+        let (documents, configuration) = read(&migration);
+        let text = documents[0]["data"]["config.yaml"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        (configuration, text, migration.notes.join("\n"))
+    };
+
+    let (configuration, text, notes) = migrated("metal.wasm");
+    let found = &configuration.plugins[0];
+    let hosts: Vec<_> = found.egress.iter().map(|rule| rule.to.as_str()).collect();
+    assert_eq!(hosts, ["https://api.metal.example:443"]);
+    assert_eq!(found.permissions.provider_ids, None);
+    assert!(found.permissions.labels.is_empty());
+    for line in [
+        "  # - name: api-2",
+        "  #   to: https://api.evil.example:443",
+        "  #   providerIDs: [\"metal://\",\"aws://\",\"a://\\n  permissions: {labels: [rack]}\"]",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}: {text}");
+    }
+    for told in [
+        "provider IDs of other names, aws://",
+        "reach https://api.metal.example:443, with the credential",
+        "asks for https://api.evil.example:443: uncomment",
+        "asks for https://*, for which",
+    ] {
+        assert!(notes.contains(told), "{told}: {notes}");
+    }
+
+    // Whatever the file says, the plugin is that of the image.
+    let (configuration, ..) = migrated("aws.wasm");
+    assert_eq!(configuration.plugins[0].egress.len(), 2);
+}
+
+#[test]
+fn what_is_commented_can_be_uncommented() {
+    let metadata = skydock_sandbox::metadata::Metadata {
+        provider_id_prefixes: vec!["iron://".into()],
+        wanted_hosts: vec![
+            "https://a.example:443".into(),
+            "https://b.example:443".into(),
+        ],
+        ..skydock_sandbox::metadata::Metadata::default()
+    };
+    let plugin = PluginFile::new(Path::new("metal.wasm"), Some(&metadata));
+    let migration = migrate(&deployment("{image: x/ccm}"), "skydock:1", Some(&plugin)).unwrap();
+    let (documents, _) = read(&migration);
+    let text = documents[0]["data"]["config.yaml"].as_str().unwrap();
+
+    let lines = text.lines().map(|line| match line.strip_prefix("  # ") {
+        Some(line) if line.starts_with(['-', ' ', 'p']) => format!("  {line}\n"),
+        _ => format!("{line}\n"),
+    });
+    let text: String = lines.collect();
+    let path = Path::new("/etc/skydock/config.yaml");
+    let configuration =
+        SkydockConfiguration::parse(&text, path).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let found = &configuration.plugins[0];
+    let expected = vec!["metal://".to_owned(), "iron://".to_owned()];
+    assert_eq!(found.permissions.provider_ids.as_ref(), Some(&expected));
+    assert_eq!(found.egress.len(), 2);
 }

@@ -306,6 +306,9 @@ fn of_container(
     };
     let text = configuration_text(container, &arguments, cloud, &mut notes);
     let configuration = mounts.contains(&Mount::Configuration).then_some(text);
+    if let (Some(plugin), Some(_)) = (plugin, &configuration) {
+        notes.extend(plugin.wishes());
+    }
     notes.extend(configuration.as_deref().and_then(configuration::to_mount));
 
     container.remove("command");
