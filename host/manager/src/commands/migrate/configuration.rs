@@ -112,6 +112,48 @@ pub(super) struct Cloud<'a> {
     pub(super) secrets: &'a [String],
 }
 
+impl Cloud<'_> {
+    /// Returns the name under which the plugin runs.
+    fn name(&self) -> &str {
+        let provider = self.provider.filter(|name| is_name(name));
+        let plugin = self.plugin.map(|plugin| plugin.name.as_str());
+        plugin.or(provider).unwrap_or("plugin")
+    }
+
+    fn has_credential(&self) -> bool {
+        !self.plugin.is_some_and(PluginFile::reaches_nothing)
+    }
+
+    /// Returns where the login of clouds is that have one of their own.
+    fn login(&self) -> Option<&'static str> {
+        match self.name() {
+            name if name.contains("openstack") => Some("that of cloud.conf"),
+            "aws" => Some("the role of the instance"),
+            _ => None,
+        }
+    }
+
+    /// Returns the environment variable that the credential reads.
+    pub(super) fn variable(&self) -> Option<&str> {
+        let first = self.secrets.first().map(String::as_str);
+        first.filter(|_| self.has_credential() && self.login().is_none())
+    }
+
+    /// Returns what is said about a login in the environment that the credential does not have.
+    pub(super) fn other_login(&self) -> Option<String> {
+        let is_left = self.has_credential() && !self.secrets.is_empty();
+        let login = self.login().filter(|_| is_left)?;
+        Some(format!(
+            "the credential in config.yaml has another login, {login}, than the environment variables {}: if that one has to stay, write \
+             it into a file that the credential names",
+            self.secrets.join(", ")
+        ))
+    }
+}
+
+/// What the names of variables end with that say where a secret is, or whose it is.
+const NO_SECRETS: [&str; 6] = ["DIR", "FILE", "NAME", "NAMESPACE", "PATH", "URL"];
+
 /// Returns the names of environment variables that probably have secrets, the most likely first.
 pub(super) fn secrets(container: &Map<String, Value>) -> Vec<String> {
     let env = container.get("env").and_then(Value::as_array);
@@ -123,7 +165,8 @@ pub(super) fn secrets(container: &Map<String, Value>) -> Vec<String> {
         let words = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
         let is_named = words.iter().any(|word| name.contains(word));
         let is_secret = variable.pointer("/valueFrom/secretKeyRef").is_some();
-        if (is_named || is_secret) && Variable::try_from(name.to_owned()).is_ok() {
+        let is_place = NO_SECRETS.iter().any(|end| name.ends_with(end));
+        if (is_named || is_secret) && !is_place && Variable::try_from(name.to_owned()).is_ok() {
             found.push((!is_named, name.to_owned()));
         }
     }
@@ -144,17 +187,17 @@ const READ: [&str; 7] = [
     "XDG_CACHE_HOME",
 ];
 
-/// Returns what is said about environment variables that nobody reads, apart from the first of the
-/// secrets, and those that the arguments name.
+/// Returns what is said about environment variables that nobody reads, apart from that of the
+/// credential, and those that the arguments name.
 pub(super) fn unread(
     container: &Map<String, Value>,
-    secrets: &[String],
+    credential: Option<&str>,
     arguments: &[String],
 ) -> Vec<String> {
     let env = container.get("env").and_then(Value::as_array);
     let names = env.into_iter().flatten();
     let names = names.filter_map(|variable| variable.get("name")?.as_str());
-    let is_secret = |name: &str| secrets.first().is_some_and(|secret| secret == name);
+    let is_secret = |name: &str| credential == Some(name);
     let is_argument = |name: &str| {
         let reference = format!("$({name})");
         arguments.iter().any(|word| word.contains(&reference))
@@ -216,11 +259,7 @@ pub(super) fn to_mount(text: &str) -> Option<String> {
 /// Returns the text of the file.
 pub(super) fn text(cloud: &Cloud<'_>) -> String {
     let unknown = PluginFile {
-        name: cloud
-            .provider
-            .filter(|name| is_name(name))
-            .unwrap_or("plugin")
-            .to_owned(),
+        name: cloud.name().to_owned(),
         ..PluginFile::default()
     };
     let plugin = cloud.plugin.unwrap_or(&unknown);
@@ -326,7 +365,7 @@ fn rules(hosts: &[String]) -> Vec<Rule> {
 fn credential(name: &str, cloud: &Cloud<'_>) -> String {
     let conf = cloud.cloud_config.filter(|path| path.starts_with('/'));
 
-    match (name, conf, cloud.secrets) {
+    match (name, conf, cloud.variable()) {
         (name, conf, _) if name.contains("openstack") => format!(
             "  type: session\n  login:\n    keystone:\n      cloudConf: {}\n",
             Value::from(conf.unwrap_or("/etc/kubernetes/cloud.conf"))
@@ -335,7 +374,7 @@ fn credential(name: &str, cloud: &Cloud<'_>) -> String {
             "  type: aws-sigv4\n  # The role of the instance; in a Pod with a role, webIdentity.\n  source: {{imds: {{}}}}\n  \
              services: [ec2, elasticloadbalancing]\n  regions: [{REGION}]\n"
         ),
-        (_, _, [variable, ..]) => format!(
+        (_, _, Some(variable)) => format!(
             "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # A file (valueFile) can be replaced without a restart.\n  \
              valueEnv: {variable}\n"
         ),

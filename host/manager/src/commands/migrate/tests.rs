@@ -746,3 +746,48 @@ fn what_is_commented_can_be_uncommented() {
     assert_eq!(found.permissions.provider_ids.as_ref(), Some(&expected));
     assert_eq!(found.egress.len(), 2);
 }
+
+#[test]
+fn the_credential_is_no_other_one_without_a_word() {
+    for (args, env, variable, told) in [
+        (
+            "[]",
+            "{name: METAL_TOKEN_FILE, value: /etc/token}, {name: METAL_KEY, valueFrom: {secretKeyRef: {name: a, key: b}}}",
+            Some("METAL_KEY"),
+            "variables METAL_TOKEN_FILE:",
+        ),
+        (
+            "[]",
+            "{name: METAL_TOKEN_URL, value: x}, {name: METAL_SECRET_NAME, value: x}, {name: METAL_TOKEN, value: x}",
+            Some("METAL_TOKEN"),
+            "variables METAL_TOKEN_URL, METAL_SECRET_NAME:",
+        ),
+        (
+            "[--cloud-provider=aws]",
+            "{name: AWS_ACCESS_KEY_ID, value: x}, {name: AWS_SECRET_ACCESS_KEY, value: x}",
+            None,
+            "variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY:",
+        ),
+        (
+            "[--cloud-provider=aws]",
+            "{name: AWS_SECRET_ACCESS_KEY, value: x}",
+            None,
+            "another login, the role of the instance, than the environment variables AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            "[--cloud-provider=openstack]",
+            "{name: OS_PASSWORD, value: x}",
+            None,
+            "another login, that of cloud.conf, than the environment variables OS_PASSWORD",
+        ),
+    ] {
+        let container = format!("{{image: x/ccm, args: {args}, env: [{env}]}}");
+        let migration = migrate(&deployment(&container), "skydock:1", None).unwrap();
+        let (_, configuration) = read(&migration);
+        let found = configuration.credentials[0].variable();
+        let found = found.map(|(name, _)| name.to_string());
+        assert_eq!(found.as_deref(), variable, "{container}");
+        let notes = migration.notes.join("\n");
+        assert!(notes.contains(told), "{container}: {notes}");
+    }
+}

@@ -306,8 +306,9 @@ fn of_container(
     };
     let text = configuration_text(container, &arguments, cloud, &mut notes);
     let configuration = mounts.contains(&Mount::Configuration).then_some(text);
-    if let (Some(plugin), Some(_)) = (plugin, &configuration) {
-        notes.extend(plugin.wishes());
+    if configuration.is_some() {
+        notes.extend(plugin.map(PluginFile::wishes).unwrap_or_default());
+        notes.extend(cloud.other_login());
     }
     notes.extend(configuration.as_deref().and_then(configuration::to_mount));
 
@@ -406,7 +407,7 @@ fn configuration_text(
 ) -> String {
     notes.extend(configuration::unread(
         container,
-        cloud.secrets,
+        cloud.variable(),
         &arguments.kept,
     ));
 
