@@ -194,7 +194,10 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
     };
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple_with_options(text, options);
     match documents {
-        Ok(documents) => Ok(documents.into_iter().flat_map(items).collect()),
+        Ok(documents) => {
+            let objects: anyhow::Result<Vec<_>> = documents.into_iter().map(items).collect();
+            Ok(objects?.concat())
+        }
         // Rules of Prometheus have braces, too, and are valid.
         Err(_) if text.contains("{{") || text.contains("{%") => bail!(TEMPLATE),
         Err(error) => bail!("it is not valid YAML: {error}"),
@@ -202,18 +205,23 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
 }
 
 /// Returns the objects of a list, or the object itself.
-fn items(mut document: Value) -> Vec<Value> {
+fn items(mut document: Value) -> anyhow::Result<Vec<Value>> {
     let kind = document.get("kind").and_then(Value::as_str);
-    let may_be_list = kind.is_some_and(|kind| kind.ends_with("List"));
+    let kind = kind.unwrap_or_default().to_owned();
+    let items = document.get_mut("items").and_then(Value::as_array_mut);
+    let Some(items) = items.filter(|_| kind.ends_with("List")) else {
+        return Ok(vec![document]);
+    };
+
     // A custom resource may have such a name, and other items.
     let is_object = |item: &Value| item.get("kind").or(item.get("metadata")).is_some();
-    let items = document.get_mut("items").and_then(Value::as_array_mut);
-    let objects = items.filter(|items| may_be_list && items.iter().all(is_object));
-
-    match objects {
-        Some(objects) => std::mem::take(objects),
-        None => vec![document],
+    if items.iter().all(is_object) {
+        return Ok(std::mem::take(items));
     }
+    if kind == "List" || items.iter().any(is_object) {
+        bail!("an item of a {kind} is not an object of Kubernetes");
+    }
+    Ok(vec![document])
 }
 
 #[cfg(test)]

@@ -430,6 +430,14 @@ fn what_cannot_be_migrated_is_an_error() {
             "no container of a cloud-controller-manager",
         ),
         ("", "no container of a cloud-controller-manager"),
+        (
+            "kind: List\nitems: [{kind: Pod, spec: {containers: [{image: x/ccm}]}}, 7]\n",
+            "an item of a List is not an object",
+        ),
+        (
+            "kind: PodList\nitems: [{metadata: {name: a}}, {a: b}]\n",
+            "an item of a PodList is not an object",
+        ),
     ] {
         let error = format!("{:#}", migrate(text, "skydock:1", None).unwrap_err());
         assert!(error.contains(words), "{error}");
@@ -559,11 +567,28 @@ fn files_of_nodes_must_be_readable() {
 }
 
 #[test]
-fn a_second_container_is_told() {
-    let pod = "kind: Deployment\nspec: {template: {spec: {containers: [{name: a, image: x/ccm}, {name: b, image: y/ccm}]}}}\n";
-    let notes = migrate(pod, "skydock:1", None).unwrap().notes;
-    let told = "only a was changed, not b";
-    assert!(notes.iter().any(|note| note.contains(told)), "{notes:?}");
+fn none_of_several_containers_is_changed() {
+    let text = deployment("{name: a, image: x/ccm}, {name: b, image: y/ccm}");
+    let migration = migrate(&text, "skydock:1", None).unwrap();
+    assert_eq!(parse(&migration.manifest).unwrap(), parse(&text).unwrap());
+    let [note] = &*migration.notes else {
+        panic!("{:?}", migration.notes);
+    };
+    assert!(
+        note.contains("several may be") && note.contains(": a, b;"),
+        "{note}"
+    );
+}
+
+#[test]
+fn init_containers_with_the_old_image_are_told() {
+    let containers = "initContainers: [{name: wait, image: x/ccm}, {name: other, image: y}], containers: [{image: x/ccm}]";
+    let text = format!("kind: Deployment\nspec: {{template: {{spec: {{{containers}}}}}}}\n");
+    let notes = migrate(&text, "skydock:1", None).unwrap().notes.join("\n");
+    assert!(
+        notes.contains("the init container wait still") && !notes.contains("other still"),
+        "{notes}"
+    );
 }
 
 #[test]

@@ -94,32 +94,35 @@ pub(super) fn migrate(
 
     let pod = object.pointer_mut(path)?.as_object_mut()?;
     let on_host = pod.get("hostNetwork") == Some(&Value::Bool(true));
+    let inits = names_and_images(pod.get("initContainers"));
     let containers = pod.get_mut("containers")?.as_array_mut()?;
-    let mut ccms = containers.iter_mut().filter(|it| is_ccm(it));
-    let container = ccms.next()?;
-    let changed = container_name(container);
+    let mut ccms: Vec<_> = containers.iter_mut().filter(|it| is_ccm(it)).collect();
+
+    let names: Vec<_> = ccms.iter().map(|it| container_name(it)).collect();
+    let [container] = &mut *ccms else {
+        let told = format!(
+            "no container was changed, as several may be a cloud-controller-manager: {}; migrate it by hand",
+            names.join(", ")
+        );
+        return (!names.is_empty()).then(|| Migrated::unchanged(name, place, &told));
+    };
+    let before = text(container, "/image");
     let container = container.as_object_mut()?;
 
     let mut done = match of_container(container, image, plugin, on_host, &place) {
         Ok(done) => done,
         Err(unclear) => {
-            let note = format!(
-                "{name}: {changed} was not changed, so migrate it by hand: {}",
+            let told = format!(
+                "{} was not changed, so migrate it by hand: {}",
+                names.join(", "),
                 unclear.join("; ")
             );
-            return Some(Migrated {
-                name,
-                place,
-                configuration: None,
-                notes: vec![note],
-            });
+            return Some(Migrated::unchanged(name, place, &told));
         }
     };
-    let others: Vec<_> = ccms.map(|other| container_name(other)).collect();
-    if !others.is_empty() {
+    for (init, _) in inits.iter().filter(|(_, image)| *image == before) {
         done.notes.push(format!(
-            "of several containers that may be a cloud-controller-manager, only {changed} was changed, not {}",
-            others.join(", ")
+            "the init container {init} still has the image of the old cloud-controller-manager: remove it, or make sure that Skydock needs what it does"
         ));
     }
     let volumes = done.mounts.into_iter().map(|mount| mount.volume(&place));
@@ -135,8 +138,27 @@ pub(super) fn migrate(
     })
 }
 
+impl Migrated {
+    /// Returns what is said about an object that was not changed.
+    fn unchanged(name: String, place: Place, told: &str) -> Self {
+        Self {
+            notes: vec![format!("{name}: {told}")],
+            name,
+            place,
+            configuration: None,
+        }
+    }
+}
+
 fn container_name(container: &Value) -> String {
     text(container, "/name").unwrap_or_else(|| "without a name".to_owned())
+}
+
+fn names_and_images(containers: Option<&Value>) -> Vec<(String, Option<String>)> {
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    containers
+        .map(|it| (container_name(it), text(it, "/image")))
+        .collect()
 }
 
 /// Returns what is said about files of nodes, which other images can often read.
