@@ -4,6 +4,7 @@
 
 mod configuration;
 mod container;
+mod handlers;
 mod script;
 mod workload;
 
@@ -109,7 +110,15 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
     }
     check_places(&migrated)?;
 
+    let (namespaces, others): (Vec<_>, Vec<_>) = documents
+        .iter()
+        .partition(|document| document.get("kind").is_some_and(|kind| kind == "Namespace"));
     let mut out = String::new();
+    // One of them may be that of the ConfigMap.
+    for document in namespaces {
+        push(&mut out, &serde_saphyr::to_string(document)?);
+    }
+
     let mut written = Vec::new();
     for migrated in &migrated {
         let Some(document) = configuration_document(migrated)? else {
@@ -120,7 +129,7 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
             written.push(document);
         }
     }
-    for document in &documents {
+    for document in others {
         push(&mut out, &serde_saphyr::to_string(document)?);
     }
 
@@ -134,8 +143,11 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
 /// Adds a document.
 fn push(out: &mut String, document: &str) {
     out.push_str("---\n");
-    out.push_str(document.trim_end());
-    out.push('\n');
+    // Empty lines at the end may belong to a text.
+    out.push_str(document);
+    if !document.ends_with('\n') {
+        out.push('\n');
+    }
 }
 
 /// Checks that no two objects need different files in one place.
@@ -199,7 +211,9 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
             Ok(objects?.concat())
         }
         // Rules of Prometheus have braces, too, and are valid.
-        Err(_) if text.contains("{{") || text.contains("{%") => bail!(TEMPLATE),
+        Err(error) if text.contains("{{") || text.contains("{%") => {
+            bail!("it is not valid YAML: {error}; with braces, perhaps {TEMPLATE}")
+        }
         Err(error) => bail!("it is not valid YAML: {error}"),
     }
 }

@@ -329,6 +329,11 @@ fn what_is_not_understood_is_not_changed() {
             "{name: a, image: x/ccm, args: [plugin, --cluster-name=prod]}",
             "a subcommand of Skydock",
         ),
+        ("{name: a, image: x/ccm, args: text}", "args is not a list"),
+        (
+            "{name: a, image: x/ccm, volumeMounts: 7, env: {b: c}}",
+            "env is not a list; volumeMounts is not a list",
+        ),
         (
             "{name: a, image: x/ccm, args: [--cluster-name=$(cat s3cret)]}",
             "--cluster-name has `$(` without",
@@ -536,6 +541,26 @@ fn what_is_left_to_do_is_told() {
             "preStop runs a program",
         ),
         (
+            "livenessProbe: {grpc: {port: 1}}",
+            "livenessProbe asks by gRPC",
+        ),
+        (
+            "lifecycle: {postStart: {httpGet: {port: 1}}}",
+            "postStart asks a server",
+        ),
+        (
+            "livenessProbe: {httpGet: {path: /custom, port: 10258, scheme: HTTPS}}",
+            "livenessProbe asks for a path that Skydock does not have",
+        ),
+        (
+            "startupProbe: {httpGet: {path: /healthz, port: 9999, scheme: HTTPS}}",
+            "startupProbe asks port 9999 by HTTPS, but --secure-port is 10258",
+        ),
+        (
+            "args: [--secure-port=0], ports: [{name: a, containerPort: 9999}], readinessProbe: {httpGet: {path: '/readyz?verbose', port: a, scheme: HTTPS}}",
+            "readinessProbe asks port 9999 by HTTPS, but --secure-port is 0",
+        ),
+        (
             "envFrom: [{secretRef: {name: cloud}}, {configMapRef: {name: zone}}]",
             "of Secret cloud (envFrom)",
         ),
@@ -552,8 +577,12 @@ fn what_is_left_to_do_is_told() {
         let notes = notes(&format!("{{image: x/ccm, {rest}}}"));
         assert!(notes.contains(expected), "{rest}: {notes}");
     }
-    let ordinary = notes("{image: x/ccm, lifecycle: {preStop: {sleep: {seconds: 1}}}}");
-    assert!(!ordinary.contains("runs a program") && !ordinary.contains("envFrom"));
+    let ordinary = "{image: x/ccm, args: [--secure-port=9999], lifecycle: {preStop: {sleep: {seconds: 1}}}, \
+                    livenessProbe: {httpGet: {path: /healthz/ping, port: 9999, scheme: HTTPS}}}";
+    let ordinary = notes(ordinary);
+    for told in ["runs a program", "envFrom", "Probe", "preStop"] {
+        assert!(!ordinary.contains(told), "{ordinary}");
+    }
 }
 
 #[test]
@@ -815,4 +844,37 @@ fn the_credential_is_no_other_one_without_a_word() {
         let notes = migration.notes.join("\n");
         assert!(notes.contains(told), "{container}: {notes}");
     }
+}
+
+#[test]
+fn volumes_that_are_not_skydocks_are_not_mounted() {
+    for (volumes, told) in [
+        (
+            "[{name: skydock-cache, hostPath: {path: /}}]",
+            "a volume has the name skydock-cache",
+        ),
+        ("{a: b}", "volumes is not a list"),
+    ] {
+        let pod = format!("{{volumes: {volumes}, containers: [{{name: a, image: x/ccm}}]}}");
+        let text = format!("kind: Deployment\nspec: {{template: {{spec: {pod}}}}}\n");
+        let migration = migrate(&text, "skydock:1", None).unwrap();
+        assert_eq!(parse(&migration.manifest).unwrap(), parse(&text).unwrap());
+        let notes = migration.notes.join("\n");
+        assert!(
+            notes.contains("a was not changed") && notes.contains(told),
+            "{notes}"
+        );
+    }
+}
+
+#[test]
+fn namespaces_come_first_and_texts_keep_their_ends() {
+    let deployment = deployment("{image: x/ccm}");
+    let config = "kind: ConfigMap\ndata:\n  a: |+\n    b\n\n\n";
+    let text = format!("{deployment}---\nkind: Namespace\n---\n{config}");
+    let migration = migrate(&text, "skydock:1", None).unwrap();
+    let documents = parse(&migration.manifest).unwrap();
+    let kinds: Vec<_> = documents.iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["Namespace", "ConfigMap", "Deployment", "ConfigMap"]);
+    assert_eq!(documents[3]["data"]["a"], "b\n\n\n");
 }
