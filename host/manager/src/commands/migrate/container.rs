@@ -70,8 +70,11 @@ pub(super) fn programs(words: &[String]) -> Vec<String> {
     let words = started(words).unwrap_or_default().words;
     let first = words.first().filter(|word| !word.starts_with('-'));
 
+    // The next word may be the value of an option.
+    let has_value =
+        |word: &str| word == "--log-file" || (word.starts_with('-') && !word.starts_with("--"));
     let rest = words.iter().skip(1);
-    let rest = rest.take_while(|word| script::is_starter(word));
+    let rest = rest.take_while(|word| script::is_starter(word) && !has_value(word));
     let rest = rest.filter(|word| first.is_some() && !word.starts_with('-'));
     first.into_iter().chain(rest).cloned().collect()
 }

@@ -402,6 +402,8 @@ fn a_value_does_not_make_a_program() {
     for other in [
         "{image: x/kubectl, command: [sh, -c, kubectl wait deploy/cloud-controller-manager]}",
         "{image: x/kubectl, command: [kubectl, rollout, status, deploy/cloud-controller-manager]}",
+        "{image: x/fluentd, command: [fluentd, -c, /etc/cloud-controller-manager]}",
+        "{image: x/fluentd, command: [fluentd, --log-file, /var/log/cloud-controller-manager]}",
     ] {
         assert!(
             migrate(&deployment(other), "skydock:1", None).is_err(),
