@@ -118,6 +118,11 @@ impl Command {
         self.words.split_at(before)
     }
 
+    fn is_keyword(&self) -> bool {
+        let mut words = self.words.iter();
+        !self.words.is_empty() && words.all(|word| KEYWORDS.contains(&word.as_str()))
+    }
+
     fn texts(&self) -> Vec<&str> {
         self.words.iter().map(String::as_str).collect()
     }
@@ -275,6 +280,8 @@ fn commands(tokens: Vec<Token>) -> Vec<Command> {
 
     for token in tokens {
         match token.kind {
+            // The command of `then` may be on the next line.
+            Kind::End if command.is_keyword() => {}
             Kind::End => {
                 commands.push(std::mem::take(&mut command));
                 is_target = false;
