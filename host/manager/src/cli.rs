@@ -177,7 +177,8 @@ pub struct DoctorArgs {
 pub struct MigrateArgs {
     /// The manifest, in YAML or JSON.
     pub manifest: PathBuf,
-    /// The plugin: the configuration file gets rules for the hosts that it names.
+    /// The plugin: the configuration file gets a rule for the host that it names, and others as
+    /// comments.
     #[arg(long, value_name = "FILE")]
     pub plugin: Option<PathBuf>,
     /// Image of Skydock for the manifest [default: one with this version, of a registry to fill in].
