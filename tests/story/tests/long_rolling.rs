@@ -143,12 +143,8 @@ impl<'a> Cluster<'a> {
         let mut digests = BTreeSet::new();
         for (name, image) in IMAGES.into_iter().zip([first, second]) {
             let archive = dir.join(format!("skydock-{}.tar", images.len()));
-            digests.insert(skydock_image::write(
-                name,
-                &[image],
-                Layer::Plain,
-                &archive,
-            )?);
+            let written = skydock_image::write(name, &[image], Layer::Plain, &archive)?;
+            digests.insert(written.digest);
             images.push(archive);
         }
         ensure!(digests.len() == IMAGES.len(), "one digest: {digests:?}");

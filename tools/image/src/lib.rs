@@ -14,7 +14,7 @@ mod files;
 mod plugin;
 mod skydock;
 
-pub use archive::{Layer, write};
+pub use archive::{Layer, Size, Written, write};
 pub use files::Image;
 pub use plugin::plugin;
 pub use skydock::{PROGRAM, PROVIDERS, links, skydock, with_shell};
