@@ -2,12 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use skydock_image::{Image, Layer, Written, plugin, skydock, with_shell, write};
+use skydock_image::{Image, Layer, Written, pin, plugin, skydock, with_shell, write};
 
 /// Write an image as an archive with an OCI image layout.
 #[derive(Parser)]
@@ -38,6 +39,9 @@ enum Content {
         /// Add a shell.
         #[arg(long)]
         shell: bool,
+        /// A `kustomization.yaml` in which the tag and the digest are written.
+        #[arg(long, value_name = "FILE")]
+        pin: Option<PathBuf>,
     },
     /// An image with plugins.
     Plugin {
@@ -54,6 +58,7 @@ impl Args {
                 program,
                 plugins,
                 shell,
+                ..
             } => {
                 let images = program.iter().map(|program| {
                     let image = skydock(program, plugins)?;
@@ -68,6 +73,20 @@ impl Args {
             Content::Plugin { files } => plugin(files, &self.downloads),
         }
     }
+}
+
+/// Writes the tag and the digest into the file that wants them.
+fn pin_in(args: &Args, digest: &str) -> Result<()> {
+    let Content::Skydock {
+        pin: Some(file), ..
+    } = &args.content
+    else {
+        return Ok(());
+    };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let pinned = pin(&text, &args.name, digest).with_context(|| file.display().to_string())?;
+    fs::write(file, pinned).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Returns what is printed about an image: its sizes and its digest.
@@ -88,6 +107,7 @@ fn report(name: &str, written: &Written) -> String {
 fn main() -> Result<()> {
     let args = Args::parse();
     let written = write(&args.name, &args.images()?, Layer::Compressed, &args.output)?;
+    pin_in(&args, &written.digest)?;
     let report = report(&args.name, &written);
     writeln!(std::io::stdout(), "{}\n{report}", args.output.display())
         .context("cannot print the digest")

@@ -61,9 +61,13 @@ enum Task {
         /// Add a shell, and write the image to `target/image-shell.tar`. Needs curl and dpkg-deb.
         #[arg(long)]
         shell: bool,
+        /// Write the tag and the digest of the image into `deploy/base/kustomization.yaml`, from
+        /// which the examples and the Helm chart take them.
+        #[arg(long)]
+        pin: bool,
         /// Write an image with this plugin, `NAME.wasm`, and a program that copies it to `/plugins`,
         /// to `target/image-plugin.tar`. Needs curl and dpkg-deb.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "shell"], requires = "name")]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "shell", "pin"], requires = "name")]
         plugin: Vec<PathBuf>,
         /// The name of the image, with a tag, for example `registry.example.com/skydock:0.1.0`.
         #[arg(long)]
@@ -100,11 +104,12 @@ fn run(task: Task) -> Result<()> {
         Task::Image {
             target,
             shell,
+            pin,
             plugin,
             name,
         } => match name {
             Some(name) if !plugin.is_empty() => image::plugin(&root, &plugin, &name),
-            name => image::skydock(&root, &target, shell, name.as_deref()),
+            name => image::skydock(&root, &target, shell, pin, name.as_deref()),
         },
         Task::Bench { what, arguments } => bench::run(&root, what, &arguments),
     }
