@@ -221,18 +221,45 @@ fn documented(folder: &str) -> Vec<String> {
         .collect()
 }
 
+/// Checks that Helm renders an example, in this copy of `deploy/`, as Kustomize does, with these
+/// arguments in addition to the documented ones.
+async fn assert_same_example(deploy: &Path, folder: &str, more: &[&str]) {
+    let documented = documented(folder);
+    let mut arguments: Vec<_> = documented.iter().map(String::as_str).collect();
+    arguments.extend(more);
+    let example = deploy.join(folder);
+    let helm = template_in(&example, &arguments).await.unwrap();
+
+    let mut expected = objects(&kustomize(&example).await).unwrap();
+    // Those of objects.yaml, which users of Helm apply.
+    expected.retain(|object| object["metadata"]["name"] != "skydock-objects");
+    let expected: Vec<_> = expected.iter().map(Value::to_string).collect();
+    assert_same(folder, &helm, &expected.join("\n---\n"));
+}
+
 #[tokio::test]
 async fn values_of_examples_give_the_objects_of_kustomize() {
     for folder in EXAMPLES {
-        let arguments = documented(folder);
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let helm = template(folder, &arguments).await.unwrap();
-        let mut expected = objects(&kustomize(&deploy().join(folder)).await).unwrap();
-        // Those of objects.yaml, which users of Helm apply.
-        expected.retain(|object| object["metadata"]["name"] != "skydock-objects");
-        let expected: Vec<_> = expected.iter().map(Value::to_string).collect();
-        assert_same(folder, &helm, &expected.join("\n---\n"));
+        assert_same_example(&deploy(), folder, &[]).await;
     }
+}
+
+#[tokio::test]
+async fn an_init_container_in_values_is_that_of_the_example() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_folder(&deploy(), dir.path()).unwrap();
+    let file = dir.path().join("example-metal/kustomization.yaml");
+    let (volume, container) = ("path: image-volume.yaml", "path: init-container.yaml");
+    let text = crate::read(&file);
+    assert!(text.contains(volume));
+    fs::write(&file, text.replace(volume, container)).unwrap();
+
+    let plugin = serde_json::json!({
+        "image": "",
+        "initContainer": {"image": "registry.example.com/metal:1.4.2"},
+    });
+    let value = format!("--set-json=plugin={plugin}");
+    assert_same_example(dir.path(), "example-metal", &[&value]).await;
 }
 
 #[tokio::test]
