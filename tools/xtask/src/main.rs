@@ -54,8 +54,9 @@ enum Task {
     /// image layout. Needs no container runtime. Or write another image.
     Image {
         /// Build the host for this target of Rust, instead of this machine's. Once for each
-        /// architecture of the image. Another architecture needs a C compiler for it: Debian's
-        /// package gcc-aarch64-linux-gnu.
+        /// architecture of the image. Another architecture needs a C compiler for it, and QEMU,
+        /// which starts the program once: Debian's packages gcc-aarch64-linux-gnu,
+        /// libc6-dev-arm64-cross and qemu-user-static.
         #[arg(long, value_name = "TARGET")]
         target: Vec<String>,
         /// Add a shell, and write the image to `target/image-shell.tar`. Needs curl and dpkg-deb.
