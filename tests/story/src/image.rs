@@ -11,9 +11,13 @@ use skydock_image::Image;
 use skydock_support::{Paths, checkout};
 
 /// The name of the image, as in the examples in `deploy/`.
-pub const IMAGE: &str = "registry.example.com/skydock:0.1.0";
+pub const IMAGE: &str = concat!("registry.example.com/skydock:", env!("CARGO_PKG_VERSION"));
 /// The name of the image with a shell.
-pub const SHELL_IMAGE: &str = "registry.example.com/skydock:0.1.0-shell";
+pub const SHELL_IMAGE: &str = concat!(
+    "registry.example.com/skydock:",
+    env!("CARGO_PKG_VERSION"),
+    "-shell"
+);
 /// The name of the image with a plugin of one's own, as in the example for that.
 pub const PLUGIN_IMAGE: &str = "registry.example.com/metal:1.4.2";
 
