@@ -217,7 +217,8 @@ pub struct CcmArgs {
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
     /// Directory for compiled plugins. Skydock creates the directory skydock-compiled-2 in it, and
-    /// changes nothing else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
+    /// changes nothing else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache; if that cannot
+    /// be written, plugins are compiled at each start].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
     /// What serves after a start if the plugin cannot be loaded: `last-good` is the build that was
