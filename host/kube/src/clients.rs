@@ -2,7 +2,7 @@
 
 pub mod metrics;
 mod read_ahead;
-pub(crate) mod reason;
+pub mod reason;
 mod stack;
 mod unprocessed;
 

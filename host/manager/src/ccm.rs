@@ -31,6 +31,7 @@ use skydock_controllers::{
     service::{self, RecordStore},
 };
 use skydock_csi::CsiMetrics;
+use skydock_egress::Official;
 use skydock_kube::{
     api::with_deadline,
     clients,
@@ -144,6 +145,9 @@ async fn start(
     let egress = Arc::new(plugin::egress(&config, &mut registry)?);
     if let Some(official) = config.metrics_compat {
         egress.measure_as(official, &mut registry);
+        if official == Official::OpenStack {
+            metrics.also_as_openstack(&mut registry);
+        }
     }
     let file_metrics = FileMetrics::register(&mut registry);
     let csi_metrics = CsiMetrics::register(&mut registry);

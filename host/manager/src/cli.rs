@@ -177,7 +177,8 @@ pub struct DoctorArgs {
 pub struct MigrateArgs {
     /// The manifest, in YAML or JSON.
     pub manifest: PathBuf,
-    /// The plugin: the configuration file gets rules for the hosts that it names.
+    /// The plugin: the configuration file gets a rule for the host that it names, and others as
+    /// comments.
     #[arg(long, value_name = "FILE")]
     pub plugin: Option<PathBuf>,
     /// Image of Skydock for the manifest [default: one with this version, of a registry to fill in].
@@ -216,7 +217,8 @@ pub struct CcmArgs {
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
     /// Directory for compiled plugins. Skydock creates the directory skydock-compiled-2 in it, and
-    /// changes nothing else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
+    /// changes nothing else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache; if that cannot
+    /// be written, plugins are compiled at each start].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
     /// What serves after a start if the plugin cannot be loaded: `last-good` is the build that was

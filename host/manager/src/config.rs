@@ -176,7 +176,7 @@ impl Config {
             serving
         });
 
-        let plugin_cache_dir = plugin_cache_dir(&args)?;
+        let plugin_cache_dir = plugin_cache_dir(&args, default_cache_dir(), &mut notices)?;
         check_files(&args, &plugin)?;
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
@@ -308,12 +308,21 @@ fn plugin_flags(
 }
 
 /// Returns the directory for compiled plugins, in which the last good build is kept, too.
-fn plugin_cache_dir(args: &CcmArgs) -> Result<Option<PathBuf>, ConfigError> {
-    let directory = args.plugin_cache_dir.clone().or_else(default_cache_dir);
-    if falls_back(args) && directory.is_none() {
+fn plugin_cache_dir(
+    args: &CcmArgs,
+    default: Option<PathBuf>,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let directory = args.plugin_cache_dir.clone().or(default);
+    if directory.is_some() {
+        return Ok(directory);
+    }
+
+    if falls_back(args) {
         return Err(ConfigError::NoCacheDir);
     }
-    Ok(directory)
+    notices.push(Notice::without_cache_dir());
+    Ok(None)
 }
 
 fn log_options(args: &CcmArgs) -> LogOptions {
@@ -495,8 +504,9 @@ fn must_be_readable(
     }
 }
 
-/// Returns `skydock/compiled` in `$XDG_CACHE_HOME` or `~/.cache`; `None` if neither is set, which
-/// disables the cache.
+/// Returns `skydock/compiled` in `$XDG_CACHE_HOME` or `~/.cache`; `None` if neither is set, or if this
+/// process cannot write there, which disables the cache. In many containers, the home directory is
+/// the root directory of another user.
 #[must_use]
 pub fn default_cache_dir() -> Option<PathBuf> {
     let absolute = |name| {
@@ -507,7 +517,13 @@ pub fn default_cache_dir() -> Option<PathBuf> {
     };
 
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(cache.join("skydock").join("compiled"))
+    Some(cache.join("skydock").join("compiled")).filter(|directory| is_writable(directory))
+}
+
+/// Returns true if this process can write to a directory, or create it.
+fn is_writable(directory: &Path) -> bool {
+    let exists = directory.ancestors().find(|it| it.exists());
+    exists.is_some_and(|it| rustix::fs::access(it, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 #[cfg(test)]

@@ -25,7 +25,12 @@ use self::{
     state::{Health, SentNodes, State},
     synced::{Ensured, Synced},
 };
-use super::{ServiceEntry, plan::status, record::Line};
+use super::{
+    ServiceEntry,
+    metrics::reconciliation::{Operation, UnfinishedOperation},
+    plan::status,
+    record::Line,
+};
 
 /// A Service that this process works on.
 pub(crate) struct KnownService {
@@ -52,6 +57,8 @@ struct ServiceMemory {
     /// How long the cloud has answered during the unfinished sync that an operation is in
     /// progress.
     progress: ProgressTracker,
+    /// What metrics time until the cloud is done.
+    unfinished_operation: UnfinishedOperation,
     /// Limits how often what someone else has removed is restored.
     restores: Bucket,
 }
@@ -73,6 +80,7 @@ impl KnownService {
             synced: None,
             node_fields_before: NodeFields::default(),
             progress: ProgressTracker::default(),
+            unfinished_operation: UnfinishedOperation::default(),
             restores: Bucket::full(RESTORES, Instant::now()),
         };
 
@@ -149,6 +157,18 @@ impl KnownService {
             .lock()
             .progress
             .track(error, long, Instant::now())
+    }
+
+    /// Records the answer to a call of an operation. Returns how long the operation took if this is
+    /// its end.
+    pub(crate) fn answered(
+        &self,
+        operation: Operation,
+        call: Instant,
+        error: Option<&CloudError>,
+    ) -> Option<Duration> {
+        let unfinished = &mut self.memory.lock().unfinished_operation;
+        unfinished.answered(operation, call, Instant::now(), error)
     }
 
     /// Returns when to restore what someone else has removed.

@@ -1,6 +1,8 @@
 //! Metrics of the controller of load balancers. `manager/metrics.rs` in `skydock-controllers` says
 //! how to add one.
 
+pub(crate) mod reconciliation;
+
 use prometheus_client::{
     metrics::{
         counter::Counter,
@@ -9,6 +11,8 @@ use prometheus_client::{
     registry::Registry,
 };
 use skydock_controller_base::controller::context::counted::{CountedGauge, Counts};
+
+use self::reconciliation::ReconciliationMetrics;
 
 /// Metrics of the service controller. Clones share them.
 #[derive(Clone)]
@@ -23,6 +27,8 @@ pub struct ServiceMetrics {
     pub(crate) update_loadbalancer_host_latency: Histogram,
     /// Services by the state of their load balancers.
     pub(crate) states: Counts,
+    /// What is done for load balancers, as OpenStack's official manager counts it.
+    pub(crate) reconciliations: ReconciliationMetrics,
 }
 
 impl ServiceMetrics {
@@ -41,6 +47,7 @@ impl ServiceMetrics {
             nodesync_latency: latency(),
             update_loadbalancer_host_latency: latency(),
             states: Counts::default(),
+            reconciliations: ReconciliationMetrics::default(),
         };
 
         registry.register(
@@ -70,5 +77,10 @@ impl ServiceMetrics {
         )));
 
         metrics
+    }
+
+    /// Also registers the metrics that only the official cloud-controller-manager of OpenStack has.
+    pub fn also_as_openstack(&self, registry: &mut Registry) {
+        self.reconciliations.register(registry);
     }
 }

@@ -59,6 +59,7 @@ fn bench_on(
     let mut registry = Registry::default();
     let shared_metrics = SharedMetrics::register(&mut registry);
     let metrics = ServiceMetrics::register(&mut registry);
+    metrics.also_as_openstack(&mut registry);
     let context = context(&CONTROLLER, &api, cloud.clone(), &shared_metrics);
     nodes
         .iter()
@@ -195,6 +196,33 @@ async fn services_are_counted_by_state() {
     assert_eq!(states(), "0 0 0 0", "ready, pending, failing, deleting");
     bench.serves().await;
     assert_eq!(states(), "1 0 0 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn openstacks_metrics_count_operations_that_have_ended() {
+    let bench = bench();
+    bench.has_node(plain_node("n1")).await;
+    let at_it = || Err(CloudError::InProgress(retry_after(30)));
+    (0..2).for_each(|_| bench.cloud.ensure.lock().unwrap().push_back(at_it()));
+    bench.has(service("web")).await;
+    let counted = || bench.metric("cloudprovider_openstack_reconcile_total{");
+    assert!(counted().is_empty(), "{:?}", counted());
+
+    sleep(Duration::from_secs(90)).await;
+    let ensured = "cloudprovider_openstack_reconcile_total{operation=\"loadbalancer_ensure\"} 1";
+    assert_eq!(counted(), [ensured]);
+    let sum = bench.metric("cloudprovider_openstack_reconcile_duration_seconds_sum{");
+    let seconds = sum[0].rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    assert!((60.0..90.0).contains(&seconds), "{seconds}");
+
+    let failed = Err(CloudError::Internal("why".to_owned()));
+    bench.cloud.delete.lock().unwrap().push_back(failed);
+    bench.has(served("2")).await;
+    bench.has(deleted("3")).await;
+    assert_eq!(
+        bench.metric("cloudprovider_openstack_reconcile_errors_total{"),
+        ["cloudprovider_openstack_reconcile_errors_total{operation=\"loadbalancer_delete\"} 1"]
+    );
 }
 
 // Holds: S-19, S-20, S-23, S-27, S-28

@@ -92,7 +92,7 @@ enum Step {
     Done(Volume),
     /// Send this to create it.
     Create(Call),
-    /// It is broken: it is deleted, so that the next call creates another.
+    /// It is broken: it is deleted, so that another one can be created.
     Delete(Call),
 }
 
@@ -126,6 +126,9 @@ impl Cloud<'_> {
             .collect();
         let wanted = volumes.iter().zip(&existing).zip(sources);
         let steps = wanted.map(|((new, found), source)| {
+            if found.is_empty() {
+                pending::check(self, ebs::Volume::ONE, &new.name)?;
+            }
             source?;
             step(self, &cluster, &zones, new, found)
         });
@@ -151,10 +154,9 @@ impl Cloud<'_> {
                 Step::Delete(_) => {
                     deleted::<ebs::Volume>(next(&mut answers)?).map_err(pending::not_final)?;
                     Attempt::of(self, &new.name).next_now(self, &new.name);
-                    Err(in_progress(format!(
-                        "the broken volume {} is deleted",
-                        new.name
-                    )))
+                    let reason = format!("the volume {} was in state error", new.name);
+                    pending::fail(self, ebs::Volume::ONE, &new.name, &reason);
+                    Err(in_progress(format!("{reason}: it is deleted")))
                 }
             };
         let all = volumes.iter().zip(steps).zip(uncertain).zip(&existing);
@@ -310,7 +312,8 @@ fn step(
             return Err(CloudError::denied(what).into());
         }
     };
-    if found.status == "error" && nodes(found).next().is_none() {
+    let is_deletable = cluster.owns(&found.tags()) && nodes(found).next().is_none();
+    if found.status == "error" && is_deletable {
         let call = Call::new(Api::Ec2, "DeleteVolume").with("VolumeId", &found.volume_id);
         return Ok(Step::Delete(call));
     }

@@ -22,6 +22,9 @@ pub use catalog::Kind;
 pub use error::{explain, is_exhausted};
 pub use version::Features;
 
+/// Header with a service and the version of its API.
+const VERSION: &str = "OpenStack-API-Version";
+
 /// Maximum number of concurrent requests when many resources are requested individually.
 const AT_ONCE: usize = 16;
 
@@ -125,9 +128,9 @@ impl<'a> Cloud<'a> {
         let request = match kind {
             // This microversion includes the name of the flavor, which remains even if the flavor
             // is deleted.
-            Kind::Compute => request.header("OpenStack-API-Version", "compute 2.47"),
+            Kind::Compute => request.header(VERSION, "compute 2.47"),
             // This one expands volumes that are attached.
-            Kind::BlockStorage => request.header("OpenStack-API-Version", "volume 3.42"),
+            Kind::BlockStorage => request.header(VERSION, "volume 3.42"),
             Kind::Network | Kind::LoadBalancer | Kind::KeyManager => request,
         };
 
@@ -223,6 +226,14 @@ impl ServiceRequest {
     /// Sets another URL.
     fn at(mut self, url: String) -> Self {
         self.request.url = url;
+        self
+    }
+
+    /// Sets another version of the API, for example `compute 2.60`.
+    #[must_use]
+    pub fn microversion(mut self, version: &str) -> Self {
+        self.request.headers.retain(|(name, _)| name != VERSION);
+        self.request = self.request.header(VERSION, version);
         self
     }
 
@@ -349,8 +360,8 @@ pub fn send_each(requests: Vec<ServiceRequest>) -> Vec<Answered> {
     answers.zip(whats).map(answered).collect()
 }
 
-/// Converts "not found" to "unavailable". A list always exists, so "not found" is not from the
-/// cloud but from something on the way.
+/// Converts "not found" to "unavailable". A list or a catalog always exists, so "not found" is not
+/// from the cloud but from something on the way.
 fn is_there(error: CloudError) -> CloudError {
     match error {
         CloudError::NotFound(text) => CloudError::unavailable(text),

@@ -100,6 +100,7 @@ pub(crate) struct Script {
     requested: Arc<Mutex<Vec<String>>>,
     bodies: Arc<Mutex<Vec<(String, Value)>>>,
     conditions: Arc<Mutex<Vec<(String, String)>>>,
+    versions: Arc<Mutex<Vec<(String, String)>>>,
     answers: Arc<Mutex<Vec<(String, u16, Value)>>>,
     _interception: Interception,
 }
@@ -150,10 +151,12 @@ impl Script {
         let requested = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let conditions = Arc::new(Mutex::new(Vec::new()));
+        let versions = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::clone(&answers);
         let account = Arc::clone(&requested);
         let sent = Arc::clone(&bodies);
         let conditional = Arc::clone(&conditions);
+        let versioned = Arc::clone(&versions);
 
         let interception = http::native::intercept(move |request| {
             let line = format!("{} {} ", request.method, request.url);
@@ -167,6 +170,12 @@ impl Script {
             });
             if !line.contains("auth/catalog") && !line.contains("load-balancer/ ") {
                 account.lock().unwrap().push(line.trim_end().to_owned());
+            }
+            for (name, version) in &request.headers {
+                if name == "OpenStack-API-Version" {
+                    let version = (line.trim_end().to_owned(), version.clone());
+                    versioned.lock().unwrap().push(version);
+                }
             }
             if let Some((_, condition)) =
                 request.headers.iter().find(|(name, _)| name == "If-Match")
@@ -194,6 +203,7 @@ impl Script {
             requested,
             bodies,
             conditions,
+            versions,
             answers,
             _interception: interception,
         }
@@ -224,6 +234,16 @@ impl Script {
     /// Returns the requests with `If-Match`, and its values.
     pub(crate) fn conditions(&self) -> Vec<(String, String)> {
         self.conditions.lock().unwrap().clone()
+    }
+
+    /// Returns the versions of the API of requests with this prefix.
+    pub(crate) fn versions(&self, beginning: &str) -> Vec<String> {
+        let versions = self.versions.lock().unwrap();
+        versions
+            .iter()
+            .filter(|(line, _)| line.starts_with(beginning))
+            .map(|(_, version)| version.clone())
+            .collect()
     }
 
     /// Returns the requests since the previous call.

@@ -5,7 +5,9 @@
 //! read in one list.
 
 mod attachments;
+mod creation;
 mod find;
+mod pending;
 mod snapshots;
 
 use std::time::Duration;
@@ -21,13 +23,14 @@ use skydock_sdk::{
 };
 
 pub use self::attachments::{attach, detach};
-use self::find::{by_id, by_name, check_sources, is_ours, one};
+use self::find::{by_id, by_name, is_ours};
 pub use self::snapshots::{
     create as create_snapshots, delete as delete_snapshots, get as get_snapshots,
     list as list_snapshots,
 };
 use crate::{
     cloud::{Answered, Cloud, Kind, ServiceRequest, explain, send_each},
+    instances::label,
     services::cinder::{self, CLUSTER, Resource},
 };
 
@@ -50,20 +53,16 @@ pub fn driver() -> DriverInfo {
     DriverInfo {
         name: DRIVER.to_owned(),
         topology_keys: vec![ZONE.to_owned()],
-        access_modes: vec![AccessMode::SingleNodeWriter],
+        // The type of a volume decides how many servers can have it.
+        access_modes: vec![
+            AccessMode::SingleNodeWriter,
+            AccessMode::SingleNodeReaderOnly,
+            AccessMode::MultiNodeReaderOnly,
+            AccessMode::MultiNodeSingleWriter,
+            AccessMode::MultiNodeMultiWriter,
+        ],
         clones: true,
     }
-}
-
-/// What to do for a volume that is wanted.
-#[derive(Debug)]
-enum Step {
-    /// It can be used.
-    Done(Volume),
-    /// Send this to create it.
-    Create(Value),
-    /// It is broken: it is deleted, so that the next call creates another.
-    Delete(String),
 }
 
 /// Creates volumes, or finds those that exist.
@@ -77,40 +76,23 @@ pub fn create(
     let names: Vec<_> = volumes.iter().map(|it| it.name.as_str()).collect();
     let existing = by_name::<cinder::Volume>(cloud, &names)?;
     let sources = sources(cloud, volumes, &existing)?;
-    let steps = volumes.iter().zip(&existing).zip(sources);
-    let steps: Vec<_> = steps
-        .map(|((new, found), source)| source.and_then(|()| step(cloud, new, found)))
-        .collect();
-
-    let request = |step: &Step| match step {
-        Step::Done(_) => None,
-        Step::Create(body) => Some(
-            cloud
-                .request(
-                    Method::Post,
-                    Kind::BlockStorage,
-                    "/volumes",
-                    "cannot create a volume",
-                )
-                .and_then(|request| request.json(body)),
-        ),
-        Step::Delete(id) => Some(deletion::<cinder::Volume>(cloud, id)),
-    };
-    let requests = steps.iter().flatten().filter_map(request);
-    let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
-
-    let answer = |(new, step): (&NewVolume, Result<Step, StorageError>)| match step? {
-        Step::Done(volume) => Ok(volume),
-        Step::Create(_) => {
-            let created = one(&accepted(next(&mut answers)?)?)?;
-            settled(cloud, new, &created)
+    let each = volumes.iter().zip(&existing).zip(sources);
+    let steps = each.map(|((new, found), source)| {
+        if found.is_empty() {
+            pending::check(cloud, cinder::Volume::ONE, &new.name)?;
         }
-        Step::Delete(id) => {
-            explain_deletion(next(&mut answers)?)?;
-            Err(in_progress(&format!("the broken volume {id} is deleted")))
-        }
-    };
-    Ok(volumes.iter().zip(steps).map(answer).collect())
+        source?;
+        let settled = |found: &cinder::Volume| settled(cloud, new, found);
+        creation::step(cloud, found, || body(cloud, new), settled)
+    });
+    let steps = steps.collect();
+    creation::send(
+        cloud,
+        volumes,
+        &names,
+        steps,
+        |new, created: &cinder::Volume| settled(cloud, new, created),
+    )
 }
 
 /// Checks what volumes are to be copies of, unless they exist.
@@ -126,10 +108,60 @@ fn sources(
     let snapshots: Vec<_> = missing().map(|new| new?.snapshot.as_deref()).collect();
     let originals: Vec<_> = missing().map(|new| new?.original.as_deref()).collect();
 
-    let snapshots = check_sources::<cinder::Snapshot>(cloud, &snapshots)?;
-    let originals = check_sources::<cinder::Volume>(cloud, &originals)?;
-    let both = snapshots.into_iter().zip(originals);
-    Ok(both.map(|(one, other)| one.and(other)).collect())
+    let snapshots = find::sources::<cinder::Snapshot>(cloud, &snapshots)?;
+    let originals = find::sources::<cinder::Volume>(cloud, &originals)?;
+    let both = snapshots
+        .into_iter()
+        .zip(originals)
+        .map(|(snapshot, original)| {
+            if let Some(snapshot) = snapshot? {
+                check_state(&snapshot, &["available"])?;
+            }
+            if let Some(original) = original? {
+                check_state(&original, &["available", "in-use"])?;
+            }
+            Ok::<_, StorageError>(())
+        });
+    Ok(both.collect())
+}
+
+/// States that end by themselves.
+const PASSING: [&str; 14] = [
+    "attaching",
+    "backing-up",
+    "creating",
+    "deleting",
+    "detaching",
+    "downloading",
+    "extending",
+    "managing",
+    "reserved",
+    "restoring",
+    "restoring-backup",
+    "retyping",
+    "reverting",
+    "uploading",
+];
+
+/// Checks that what is to be copied is in one of the states in which Cinder copies it.
+fn check_state<T: Resource>(source: &T, usable: &[&str]) -> Result<(), StorageError> {
+    let status = source.status();
+    if usable.contains(&status) {
+        return Ok(());
+    }
+    let what = format!(
+        "the {} {} is {status}; a copy needs one that is {}",
+        T::ONE,
+        source.id(),
+        usable.join(" or ")
+    );
+    if PASSING.contains(&status) {
+        return Err(in_progress(&what));
+    }
+    if status.starts_with("error") {
+        return Err(CloudError::invalid(what).into());
+    }
+    Err(StorageError::in_use(what))
 }
 
 /// Returns volumes by their IDs.
@@ -163,16 +195,7 @@ pub fn list(cloud: &Cloud<'_>) -> Result<VolumePage> {
 /// # Errors
 /// If Cinder cannot be asked.
 pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), StorageError>>> {
-    let is_used = |it: &cinder::Volume| {
-        let is_changing = ["in-use", "attaching", "detaching", "reserved"];
-        is_changing.contains(&it.status.as_str()) || !it.attachments.is_empty()
-    };
-    delete_all(
-        cloud,
-        ids,
-        |it: &cinder::Volume| it.status.as_str(),
-        is_used,
-    )
+    delete_all::<cinder::Volume>(cloud, ids)
 }
 
 /// Deletes volumes or snapshots. Cinder rejects a second deletion of what is being deleted, so they
@@ -180,8 +203,6 @@ pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), Storag
 fn delete_all<T: Resource>(
     cloud: &Cloud<'_>,
     ids: &[String],
-    status: impl Fn(&T) -> &str,
-    is_used: impl Fn(&T) -> bool,
 ) -> Result<Vec<Result<(), StorageError>>> {
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
     let decide = |found: Result<Option<T>>| -> Result<Option<String>, StorageError> {
@@ -190,11 +211,12 @@ fn delete_all<T: Resource>(
         };
         is_ours(cloud, &it)?;
         let (one, id) = (T::ONE, it.id());
-        if status(&it) == "deleting" {
-            return Err(in_progress(&format!("the {one} {id} is being deleted")));
-        }
-        if is_used(&it) {
+        if it.is_used() {
             return Err(StorageError::in_use(format!("the {one} {id} is attached")));
+        }
+        // Cinder would reject it.
+        if PASSING.contains(&it.status()) {
+            return Err(in_progress(&format!("the {one} {id} is {}", it.status())));
         }
         Ok(Some(id.to_owned()))
     };
@@ -264,27 +286,6 @@ pub fn expand(
         }
     };
     Ok(decided.into_iter().map(answer).collect())
-}
-
-/// Decides what to do for a volume. `existing` are those with its name.
-fn step(
-    cloud: &Cloud<'_>,
-    new: &NewVolume,
-    existing: &[cinder::Volume],
-) -> Result<Step, StorageError> {
-    let found = match existing {
-        [] => return Ok(Step::Create(body(cloud, new)?)),
-        [found] => found,
-        _ => {
-            let what = format!("Cinder has {} volumes `{}`", existing.len(), new.name);
-            return Err(CloudError::denied(what).into());
-        }
-    };
-    let is_broken = found.status == "error" && is_ours(cloud, found).is_ok();
-    if is_broken && found.attachments.is_empty() {
-        return Ok(Step::Delete(found.id.clone()));
-    }
-    settled(cloud, new, found).map(Step::Done)
 }
 
 /// Returns the body that creates a volume.
@@ -385,11 +386,13 @@ fn text(optional: Option<&String>) -> Option<&str> {
 
 /// Returns a volume. `preferred` is where it should be, if the zones of volumes mean nothing.
 fn shown(cloud: &Cloud<'_>, found: &cinder::Volume, preferred: Option<&[Topology]>) -> Volume {
-    let zone = text(found.availability_zone.as_ref());
-    let topology = match zone {
-        _ if cloud.config.ignore_volume_az => preferred.unwrap_or_default().to_vec(),
-        Some(zone) => vec![vec![(ZONE.to_owned(), zone.to_owned())]],
-        None => Vec::new(),
+    let topology = if cloud.config.ignore_volume_az {
+        preferred.unwrap_or_default().to_vec()
+    } else {
+        // As the node part does, so that it is a label.
+        let zone = text(found.availability_zone.as_ref()).and_then(label::sanitized);
+        let zone = zone.map(|zone| vec![(ZONE.to_owned(), zone)]);
+        zone.into_iter().collect()
     };
     let origins = [found.snapshot_id.as_ref(), found.source_volid.as_ref()];
     let is_copy = origins.into_iter().any(|it| text(it).is_some());
@@ -434,17 +437,23 @@ fn explain_deletion(answer: Answered) -> Result<bool, StorageError> {
 
 /// Returns the answer to a request that creates or expands something, unless it is an error.
 fn accepted(answer: Answered) -> Result<Response, StorageError> {
-    let is_quota = answer.says(413, "uota");
+    // A 413 without these words is about the rate of requests.
+    let is_quota = answer.says(413, "uota") || answer.says(413, "xceeded");
+    // Another one may do.
+    let is_zone = answer.says(400, "vailability zone");
     let is_missing = answer.says(404, "itemNotFound");
-    // The snapshot is not ready, or somebody changes the volume.
+    // Its state has changed since it was read.
     let is_early = answer.says(400, "tatus must be");
-    let is_too_small = answer.says(400, "smaller than");
+    // Those of snapshots, of the project and of the volume type.
+    let is_no_size = answer.says(400, "smaller than")
+        || answer.says(413, "larger than")
+        || answer.says(400, "Specified volume size");
 
     match certain(answer) {
         Ok(answer) => Ok(answer),
-        Err(error) if is_quota => Err(StorageError::exhausted(error.message())),
+        Err(error) if is_no_size => Err(StorageError::out_of_range(error.message())),
+        Err(error) if is_quota || is_zone => Err(StorageError::exhausted(error.message())),
         Err(error) if is_missing => Err(CloudError::not_found(error.message()).into()),
-        Err(error) if is_too_small => Err(StorageError::out_of_range(error.message())),
         Err(error) if is_early => Err(CloudError::in_progress(CHANGING, error.message()).into()),
         Err(error) => Err(error.into()),
     }
@@ -467,8 +476,8 @@ fn in_progress(what: &str) -> StorageError {
     CloudError::in_progress(CHANGING, what).into()
 }
 
-fn broken(volume: &cinder::Volume) -> StorageError {
-    let what = format!("the volume {} is in state {}", volume.id, volume.status);
+fn broken<T: Resource>(it: &T) -> StorageError {
+    let what = format!("the {} {} is in state {}", T::ONE, it.id(), it.status());
     CloudError::unavailable(what).into()
 }
 

@@ -346,8 +346,8 @@ pub(crate) fn accepted(answer: Response) -> Result<Response, StorageError> {
     }
 }
 
-/// Returns the volume with the name of a new one, if it is as wanted, and ready. One that is broken
-/// is deleted, so that the next call creates another.
+/// Returns the volume with the name of a new one, if it is as wanted, and ready. One that is broken, or
+/// that the nodes of today cannot reach, is deleted.
 fn settled(
     cloud: &Cloud<'_>,
     new: &NewVolume,
@@ -355,26 +355,40 @@ fn settled(
 ) -> Result<Volume, StorageError> {
     let id = &existing.id;
     let limit = new.limit_bytes.unwrap_or(u64::MAX);
+    let is_reachable = fits(new, existing);
 
     let is_wanted = cloud.owns(&existing.labels)
         && (new.size_bytes..=limit).contains(&bytes(existing))
         && existing.snapshot == new.snapshot
         && existing.original == new.original
-        && fits(new, existing);
+        && (is_reachable || existing.server.is_none());
     if !is_wanted {
         let what = format!("the volume {id} has the name {}", new.name);
         return Err(StorageError::exists(what));
     }
 
     match existing.status {
-        VolumeStatus::Creating => Err(in_progress(existing)),
+        // Nothing is left, so that Kubernetes may choose another zone, or wait before it asks again.
         VolumeStatus::Error => {
-            let request = Request::delete(cloud.config.object(KIND, id)?);
-            deleted(skydock_sdk::http::send(request)?)?;
-            Err(in_progress(existing))
+            remove(cloud, id)?;
+            Err(StorageError::exhausted(format!(
+                "the volume {id} was broken, and is deleted"
+            )))
         }
+        _ if !is_reachable => {
+            remove(cloud, id)?;
+            let what = format!("the volume {id} is deleted: it was in {}", existing.zone);
+            Err(CloudError::in_progress(CHANGING, what).into())
+        }
+        VolumeStatus::Creating => Err(in_progress(existing)),
         _ => Ok(volume(existing)),
     }
+}
+
+/// Deletes a volume that nobody has used.
+fn remove(cloud: &Cloud<'_>, id: &str) -> Result<()> {
+    let request = Request::delete(cloud.config.object(KIND, id)?);
+    deleted(skydock_sdk::http::send(request)?)
 }
 
 fn bytes(volume: &api::Volume) -> u64 {

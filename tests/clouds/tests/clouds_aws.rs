@@ -32,6 +32,13 @@ async fn a_wrong_secret_or_policy_is_denied() -> Result<()> {
     aws.call_as(&keys, "ec2", "DescribeVpcs", &[]).await?;
     aws.call_as(&keys, "elbv2", "DescribeLoadBalancers", &[])
         .await?;
+    // The space is sent as `%20`.
+    let spaced = [
+        ("Filter.1.Name", "description"),
+        ("Filter.1.Value.1", "a b"),
+    ];
+    aws.call_as(&keys, "ec2", "DescribeSecurityGroups", &spaced)
+        .await?;
     let wrong = Keys {
         secret: "wrong".to_owned(),
         ..keys.clone()

@@ -1,15 +1,25 @@
 //! Skydock's image, with what this checkout has built.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Result, ensure};
 use skydock_image::Image;
 use skydock_support::{Paths, checkout};
 
 /// The name of the image, as in the examples in `deploy/`.
-pub const IMAGE: &str = "registry.example.com/skydock:0.1.0";
+pub const IMAGE: &str = concat!("registry.example.com/skydock:", env!("CARGO_PKG_VERSION"));
 /// The name of the image with a shell.
-pub const SHELL_IMAGE: &str = "registry.example.com/skydock:0.1.0-shell";
+pub const SHELL_IMAGE: &str = concat!(
+    "registry.example.com/skydock:",
+    env!("CARGO_PKG_VERSION"),
+    "-shell"
+);
+/// The name of the image with a plugin of one's own, as in the example for that.
+pub const PLUGIN_IMAGE: &str = "registry.example.com/metal:1.4.2";
 
 /// Returns the image. That of a release is linked statically, which takes minutes: this one has the
 /// libraries of this machine.
@@ -30,7 +40,23 @@ pub fn of_checkout() -> Result<Image> {
 /// # Errors
 /// If it cannot be downloaded.
 pub fn with_shell(image: Image) -> Result<Image> {
-    skydock_image::with_shell(image, &checkout().join("target/downloads"))
+    skydock_image::with_shell(image, &downloads())
+}
+
+/// Returns the image with a plugin for each architecture. The static provider stands in under the
+/// name `metal`. Packages are downloaded once.
+///
+/// # Errors
+/// If the provider has not been built, or a package cannot be downloaded.
+pub fn of_plugin() -> Result<Vec<Image>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("metal.wasm");
+    fs::copy(Paths::of_checkout()?.plugins.join("static.wasm"), &file)?;
+    skydock_image::plugin(&[file], &downloads())
+}
+
+fn downloads() -> PathBuf {
+    checkout().join("target/downloads")
 }
 
 /// Returns the shared libraries of a program, and its loader.

@@ -50,10 +50,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 const NAMESPACE: &str = "kube-system";
 /// The image that the example names, and that of the update.
-const IMAGES: [&str; 2] = [
-    "registry.example.com/skydock:0.1.0",
-    "registry.example.com/skydock:0.1.1",
-];
+const IMAGES: [&str; 2] = [image::IMAGE, "registry.example.com/skydock:update"];
 /// The nodes of Skydock.
 const NODES: [&str; 2] = ["control-1", "control-2"];
 /// Nodes that come and go, with kubelets that only pretend to run Pods.
@@ -141,17 +138,13 @@ impl<'a> Cluster<'a> {
         let first = image::of_checkout()?;
         let second = first
             .clone()
-            .label("org.opencontainers.image.version", "0.1.1");
+            .label("org.opencontainers.image.version", "update");
         let mut images = Vec::new();
         let mut digests = BTreeSet::new();
         for (name, image) in IMAGES.into_iter().zip([first, second]) {
             let archive = dir.join(format!("skydock-{}.tar", images.len()));
-            digests.insert(skydock_image::write(
-                name,
-                &[image],
-                Layer::Plain,
-                &archive,
-            )?);
+            let written = skydock_image::write(name, &[image], Layer::Plain, &archive)?;
+            digests.insert(written.digest);
             images.push(archive);
         }
         ensure!(digests.len() == IMAGES.len(), "one digest: {digests:?}");

@@ -42,7 +42,10 @@ use real_rbac::{
 };
 use serde_json::{Value, json};
 use skydock_clusters::{NodeSpec, Plane, RealPlane};
-use skydock_story::kubelet::{issued, request_certificate};
+use skydock_story::{
+    image::IMAGE,
+    kubelet::{issued, request_certificate},
+};
 use skydock_support::{
     Host, Paths, Seen, copy_folder, eventually, free_address, kubernetes::UNINITIALIZED,
 };
@@ -296,7 +299,7 @@ impl<'a> Deployed<'a> {
                 .clone()
         });
         ensure!(
-            image.as_deref() == Some("registry.example.com/skydock:0.1.0"),
+            image.as_deref() == Some(IMAGE),
             "not the image of the example: {image:?}"
         );
         let args = arguments(&deployment, dir, &paths.plugins, &kubeconfig)?;

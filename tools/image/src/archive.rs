@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -22,15 +22,37 @@ pub enum Layer {
     Plain,
 }
 
+/// An image that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The digest, which is also that in a registry, unless the image is copied for one
+    /// architecture only.
+    pub digest: String,
+    /// The sizes for each architecture.
+    pub sizes: Vec<Size>,
+}
+
+/// The size of an image for one architecture, which has a single layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The name of the architecture in images.
+    pub architecture: &'static str,
+    /// Bytes of the layer as it is stored, which a node pulls.
+    pub stored: usize,
+    /// Bytes of the layer without compression, which it takes on a node.
+    pub plain: usize,
+}
+
 /// Writes an archive with an image of this name, for example `registry.example.com/skydock:0.1.0`,
-/// for one or more architectures. Returns its digest, which is also that in a registry, unless the
-/// image is copied for one architecture only.
+/// for one or more architectures.
 ///
 /// # Errors
-/// If two images have the same architecture, or the file cannot be written.
-pub fn write(name: &str, images: &[Image], layer: Layer, to: &Path) -> Result<String> {
+/// If the name has no tag, two images have the same architecture, or the file cannot be written.
+pub fn write(name: &str, images: &[Image], layer: Layer, to: &Path) -> Result<Written> {
+    let tag = tag(name)?;
     let mut archive = Archive::create(to)?;
     let mut architectures = BTreeSet::new();
+    let mut sizes = Vec::new();
     let mut manifests = Vec::new();
     for image in images {
         let architecture = image.architecture();
@@ -39,12 +61,25 @@ pub fn write(name: &str, images: &[Image], layer: Layer, to: &Path) -> Result<St
             "two programs are for {architecture}"
         );
         let platform = json!({"architecture": architecture, "os": "linux"});
-        let manifest = archive.image(image, layer)?;
+        let (manifest, size) = archive.image(image, layer)?;
         manifests.push(manifest.json_with("platform", &platform));
+        sizes.push(size);
     }
     let image = archive.json(INDEX, &index(&manifests))?;
-    archive.end(name, &image)?;
-    Ok(image.digest)
+    archive.end(name, tag, &image)?;
+    Ok(Written {
+        digest: image.digest,
+        sizes,
+    })
+}
+
+/// Returns the tag in the name of an image. A colon before a slash belongs to the port of a
+/// registry.
+pub(crate) fn tag(name: &str) -> Result<&str> {
+    match name.rsplit_once(':') {
+        Some((_, tag)) if !tag.is_empty() && !tag.contains('/') => Ok(tag),
+        _ => bail!("{name} has no tag; expected for example registry.example.com/skydock:0.1.0"),
+    }
 }
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -92,8 +127,9 @@ impl Archive {
     }
 
     /// Adds an image, and returns its manifest.
-    fn image(&mut self, image: &Image, stored: Layer) -> Result<Descriptor> {
+    fn image(&mut self, image: &Image, stored: Layer) -> Result<(Descriptor, Size)> {
         let layer = image.layer()?;
+        let plain = layer.len();
         let configuration = image.configuration(&digest(&layer));
         let layer = match stored {
             Layer::Plain => self.blob("application/vnd.oci.image.layer.v1.tar", &layer)?,
@@ -111,7 +147,12 @@ impl Archive {
             "config": configuration.json(),
             "layers": [layer.json()],
         });
-        self.json(media_type, &manifest)
+        let size = Size {
+            architecture: image.architecture(),
+            stored: layer.size,
+            plain,
+        };
+        Ok((self.json(media_type, &manifest)?, size))
     }
 
     fn json(&mut self, media_type: &'static str, value: &Value) -> Result<Descriptor> {
@@ -142,8 +183,7 @@ impl Archive {
     }
 
     /// Adds the index of the layout, with the only image under its name.
-    fn end(mut self, name: &str, image: &Descriptor) -> Result<()> {
-        let (_, tag) = name.rsplit_once(':').unwrap_or((name, "latest"));
+    fn end(mut self, name: &str, tag: &str, image: &Descriptor) -> Result<()> {
         // The first is read by containerd and Docker, the second, a tag, by Skopeo and Podman.
         let annotations = json!({
             "io.containerd.image.name": name,
@@ -186,11 +226,11 @@ mod tests {
         Image::of_program("/app", program(machine)).unwrap().user(7)
     }
 
-    /// Writes an archive. Returns its bytes, its files and the digest of the image.
-    fn written(images: &[Image], layer: Layer) -> (Vec<u8>, BTreeMap<String, Vec<u8>>, String) {
+    /// Writes an archive. Returns its bytes, its files and what is known about the image.
+    fn written(images: &[Image], layer: Layer) -> (Vec<u8>, BTreeMap<String, Vec<u8>>, Written) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.tar");
-        let digest = write(NAME, images, layer, &path).unwrap();
+        let written = write(NAME, images, layer, &path).unwrap();
         let bytes = std::fs::read(path).unwrap();
         let mut files = BTreeMap::new();
         for entry in tar::Archive::new(&*bytes).entries().unwrap() {
@@ -199,7 +239,7 @@ mod tests {
             entry.read_to_end(&mut content).unwrap();
             files.insert(entry.path().unwrap().display().to_string(), content);
         }
-        (bytes, files, digest)
+        (bytes, files, written)
     }
 
     /// Reads what a descriptor refers to, and checks what it says about that.
@@ -218,10 +258,10 @@ mod tests {
     #[test]
     fn every_descriptor_leads_to_its_blob() {
         for layer in [Layer::Compressed, Layer::Plain] {
-            let (_, files, digest) = written(&[image(62), image(183)], layer);
+            let (_, files, written) = written(&[image(62), image(183)], layer);
             let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
             let named = &top["manifests"][0];
-            assert_eq!(named["digest"], digest);
+            assert_eq!(named["digest"], written.digest);
             assert_eq!(named["annotations"]["io.containerd.image.name"], NAME);
             assert_eq!(
                 named["annotations"]["org.opencontainers.image.ref.name"],
@@ -235,7 +275,8 @@ mod tests {
                 .map(|manifest| manifest["platform"]["architecture"].as_str().unwrap())
                 .collect();
             assert_eq!(platforms, ["amd64", "arm64"]);
-            for (manifest, platform) in manifests.iter().zip(platforms) {
+            assert_eq!(written.sizes.len(), 2);
+            for ((manifest, platform), size) in manifests.iter().zip(platforms).zip(written.sizes) {
                 let manifest = parsed(&files, manifest);
                 let configuration = parsed(&files, &manifest["config"]);
                 assert_eq!(configuration["architecture"], platform);
@@ -248,7 +289,9 @@ mod tests {
                     decoder.read_to_end(&mut plain).unwrap();
                 }
                 let expected = configuration["rootfs"]["diff_ids"][0].as_str();
-                assert_eq!(Some(&*super::digest(&plain)), expected);
+                assert_eq!(Some(&*digest(&plain)), expected);
+                let told = (size.architecture, size.stored, size.plain);
+                assert_eq!(told, (platform, stored.len(), plain.len()));
             }
         }
     }
@@ -259,7 +302,18 @@ mod tests {
         let again = written(&[image(62)], Layer::Compressed);
         assert!(first.0 == again.0 && first.2 == again.2);
         let other = image(62).file("/etc/more", 0o644, "more");
-        assert_ne!(written(&[other], Layer::Compressed).2, first.2);
+        let other = written(&[other], Layer::Compressed);
+        assert_ne!(other.2.digest, first.2.digest);
+    }
+
+    #[test]
+    fn a_name_has_a_tag() {
+        assert_eq!(tag(NAME).unwrap(), "1");
+        assert_eq!(tag("localhost:5000/app:1.4.2").unwrap(), "1.4.2");
+        for name in ["app", "app:", "localhost:5000/app"] {
+            let error = tag(name).unwrap_err().to_string();
+            assert!(error.contains(" has no tag; expected "), "{error}");
+        }
     }
 
     #[test]

@@ -5,16 +5,19 @@
 //!
 //! [`skydock()`] is the content of Skydock's own image: the only place that says what is in it.
 //! [`with_shell`] adds a shell. [`plugin()`] is an image with plugins that are not in Skydock's.
+//! [`pin()`] writes the digest of an image where manifests take it from.
 
 #![forbid(unsafe_code)]
 
 mod archive;
 mod busybox;
 mod files;
+mod pin;
 mod plugin;
 mod skydock;
 
-pub use archive::{Layer, write};
+pub use archive::{Layer, Size, Written, write};
 pub use files::Image;
+pub use pin::pin;
 pub use plugin::plugin;
 pub use skydock::{PROGRAM, PROVIDERS, links, skydock, with_shell};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use skydock_image::{Image, Layer, plugin, skydock, with_shell, write};
+use skydock_image::{Image, Layer, Written, pin, plugin, skydock, with_shell, write};
 
 /// Write an image as an archive with an OCI image layout.
 #[derive(Parser)]
@@ -39,6 +39,9 @@ enum Content {
         /// Add a shell.
         #[arg(long)]
         shell: bool,
+        /// A `kustomization.yaml` in which the tag and the digest are written.
+        #[arg(long, value_name = "FILE")]
+        pin: Option<PathBuf>,
     },
     /// An image with plugins.
     Plugin {
@@ -55,6 +58,7 @@ impl Args {
                 program,
                 plugins,
                 shell,
+                ..
             } => {
                 let images = program.iter().map(|program| {
                     let image = skydock(program, plugins)?;
@@ -71,18 +75,69 @@ impl Args {
     }
 }
 
+/// Writes the tag and the digest into the file that wants them.
+fn pin_in(args: &Args, digest: &str) -> Result<()> {
+    let Content::Skydock {
+        pin: Some(file), ..
+    } = &args.content
+    else {
+        return Ok(());
+    };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let pinned = pin(&text, &args.name, digest).with_context(|| file.display().to_string())?;
+    fs::write(file, pinned).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Returns what is printed about an image: its sizes and its digest.
+fn report(name: &str, written: &Written) -> String {
+    let megabytes = |bytes: usize| format!("{:.1} MB", bytes as f64 / 1e6);
+    let mut report = String::new();
+    for size in &written.sizes {
+        report += &format!(
+            "{}: {}, {} without compression\n",
+            size.architecture,
+            megabytes(size.stored),
+            megabytes(size.plain)
+        );
+    }
+    report + &format!("{name}@{}", written.digest)
+}
+
 fn main() -> Result<()> {
     let args = Args::parse();
-    let digest = write(&args.name, &args.images()?, Layer::Compressed, &args.output)?;
-    let size = fs::metadata(&args.output)
-        .context("cannot read the image")?
-        .len();
-    writeln!(
-        std::io::stdout(),
-        "{}: {:.1} MB\n{}@{digest}",
-        args.output.display(),
-        size as f64 / 1e6,
-        args.name,
-    )
-    .context("cannot print the digest")
+    let written = write(&args.name, &args.images()?, Layer::Compressed, &args.output)?;
+    pin_in(&args, &written.digest)?;
+    let report = report(&args.name, &written);
+    writeln!(std::io::stdout(), "{}\n{report}", args.output.display())
+        .context("cannot print the digest")
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_image::Size;
+
+    use super::*;
+
+    #[test]
+    fn sizes_and_digest_are_printed() {
+        let size = |architecture, stored, plain| Size {
+            architecture,
+            stored,
+            plain,
+        };
+        let written = Written {
+            digest: "sha256:0".to_owned(),
+            sizes: vec![
+                size("amd64", 31_449_999, 98_000_001),
+                size("arm64", 29_000_000, 91_960_000),
+            ],
+        };
+        assert_eq!(
+            report("registry.example.com/skydock:0.1.0", &written),
+            "amd64: 31.4 MB, 98.0 MB without compression\n\
+             arm64: 29.0 MB, 92.0 MB without compression\n\
+             registry.example.com/skydock:0.1.0@sha256:0"
+        );
+    }
 }

@@ -34,13 +34,14 @@ pub(crate) fn release(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(target()?.join("release"))
 }
 
-/// Builds the host as in the image, for this target of Rust or for this machine. Returns its path.
+/// Builds the host as in the image, for this target of Rust or for this machine, and starts it once.
+/// Returns its path.
 ///
 /// It is linked statically, with the C library of GNU: that of musl would need another compiler for
 /// the C code of `ring`, and its allocator is slower.
 ///
 /// # Errors
-/// If it does not build.
+/// If it does not build or does not start.
 pub(crate) fn image(root: &Path, target: Option<&str>) -> Result<PathBuf> {
     let mut host = crate::cargo(root);
     host.args("rustc --locked --profile dist --package skydock --bin skydock".split(' '));
@@ -55,7 +56,47 @@ pub(crate) fn image(root: &Path, target: Option<&str>) -> Result<PathBuf> {
     }
     host.args(["--", "--codegen", "target-feature=+crt-static"]);
     watched("building the host as in the image (minutes)", host)?;
-    Ok(folder.join("dist/skydock"))
+    let program = folder.join("dist/skydock");
+    start(&program, target)?;
+    Ok(program)
+}
+
+/// Starts a program that was built for this target, and prints its version, so that no image has
+/// one that cannot start.
+fn start(program: &Path, target: Option<&str>) -> Result<()> {
+    let emulator = target.and_then(|target| emulator(target, std::env::consts::ARCH));
+    let mut command = match &emulator {
+        None => Command::new(program),
+        Some(emulator) => {
+            let mut command = Command::new(emulator);
+            command.arg(program);
+            command
+        }
+    };
+    let output = command.arg("--version").output().with_context(|| {
+        let name = command.get_program().display();
+        match &emulator {
+            None => format!("cannot start {name}"),
+            Some(_) => format!("cannot start {name}: install Debian's package qemu-user-static"),
+        }
+    })?;
+    ensure!(
+        output.status.success(),
+        "{} does not start: {}{}",
+        program.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let version = String::from_utf8_lossy(&output.stdout);
+    console::note(format_args!("{}: {}", program.display(), version.trim()));
+    Ok(())
+}
+
+/// Returns what runs programs for this target on a machine of this architecture: QEMU, if the
+/// machine does not run them itself.
+fn emulator(target: &str, machine: &str) -> Option<String> {
+    let (architecture, _) = target.split_once('-')?;
+    (architecture != machine).then(|| format!("qemu-{architecture}-static"))
 }
 
 /// Returns cargo's variable for the linker of a target, and Debian's name of the compiler that
@@ -147,5 +188,27 @@ mod tests {
         let (name, compiler) = linker("aarch64-unknown-linux-gnu");
         assert_eq!(name, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER");
         assert_eq!(compiler, "aarch64-linux-gnu-gcc");
+    }
+
+    #[test]
+    fn programs_of_another_architecture_are_emulated() {
+        let arm = emulator("aarch64-unknown-linux-gnu", "x86_64");
+        assert_eq!(arm.as_deref(), Some("qemu-aarch64-static"));
+        let intel = emulator("x86_64-unknown-linux-gnu", "aarch64");
+        assert_eq!(intel.as_deref(), Some("qemu-x86_64-static"));
+        assert_eq!(emulator("x86_64-unknown-linux-gnu", "x86_64"), None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_start_is_an_error() {
+        start(Path::new("true"), None).unwrap();
+        let error = start(Path::new("false"), None).unwrap_err().to_string();
+        assert!(error.starts_with("false does not start: "), "{error}");
+        let error = start(Path::new("true"), Some("none-unknown-linux-gnu"));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot start qemu-none-static: "),
+            "{error}"
+        );
     }
 }

@@ -12,7 +12,8 @@ const NAME: &str = concat!("docker.io/library/skydock:", env!("CARGO_PKG_VERSION
 
 /// Builds the host for these targets of Rust (by default, for this machine) and the providers, and
 /// writes an image with them to `target/image.tar`, or one that has a shell, too, to
-/// `target/image-shell.tar`. `tools/image` says what else is in it.
+/// `target/image-shell.tar`. `tools/image` says what else is in it. Its digest is written into
+/// `deploy/`, too, if it is to be pinned.
 ///
 /// # Errors
 /// If something does not build, or the image cannot be written.
@@ -20,6 +21,7 @@ pub(crate) fn skydock(
     root: &Path,
     targets: &[String],
     shell: bool,
+    pin: bool,
     name: Option<&str>,
 ) -> Result<()> {
     let mut programs = Vec::new();
@@ -40,6 +42,10 @@ pub(crate) fn skydock(
     content.push(build::guests(root, &[])?.into());
     if shell {
         content.push("--shell".into());
+    }
+    if pin {
+        content.push("--pin".into());
+        content.push(root.join("deploy/base/kustomization.yaml").into());
     }
     let (default, output) = variant(shell);
     write(root, output, name.unwrap_or(&default), &content)

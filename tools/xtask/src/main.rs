@@ -54,16 +54,21 @@ enum Task {
     /// image layout. Needs no container runtime. Or write another image.
     Image {
         /// Build the host for this target of Rust, instead of this machine's. Once for each
-        /// architecture of the image. Another architecture needs a C compiler for it: Debian's
-        /// package gcc-aarch64-linux-gnu.
+        /// architecture of the image. Another architecture needs a C compiler for it, and QEMU,
+        /// which starts the program once: Debian's packages gcc-aarch64-linux-gnu,
+        /// libc6-dev-arm64-cross and qemu-user-static.
         #[arg(long, value_name = "TARGET")]
         target: Vec<String>,
         /// Add a shell, and write the image to `target/image-shell.tar`. Needs curl and dpkg-deb.
         #[arg(long)]
         shell: bool,
+        /// Write the tag and the digest of the image into `deploy/base/kustomization.yaml`, from
+        /// which the examples and the Helm chart take them.
+        #[arg(long)]
+        pin: bool,
         /// Write an image with this plugin, `NAME.wasm`, and a program that copies it to `/plugins`,
         /// to `target/image-plugin.tar`. Needs curl and dpkg-deb.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "shell"], requires = "name")]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "shell", "pin"], requires = "name")]
         plugin: Vec<PathBuf>,
         /// The name of the image, with a tag, for example `registry.example.com/skydock:0.1.0`.
         #[arg(long)]
@@ -100,11 +105,12 @@ fn run(task: Task) -> Result<()> {
         Task::Image {
             target,
             shell,
+            pin,
             plugin,
             name,
         } => match name {
             Some(name) if !plugin.is_empty() => image::plugin(&root, &plugin, &name),
-            name => image::skydock(&root, &target, shell, name.as_deref()),
+            name => image::skydock(&root, &target, shell, pin, name.as_deref()),
         },
         Task::Bench { what, arguments } => bench::run(&root, what, &arguments),
     }

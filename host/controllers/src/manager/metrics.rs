@@ -50,6 +50,11 @@ impl Metrics {
             certificates: CertificateMetrics::register(registry),
         }
     }
+
+    /// Also registers the metrics that only the official cloud-controller-manager of OpenStack has.
+    pub fn also_as_openstack(&self, registry: &mut Registry) {
+        self.service.also_as_openstack(registry);
+    }
 }
 
 #[cfg(test)]

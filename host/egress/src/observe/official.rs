@@ -66,6 +66,7 @@ pub(super) struct OfficialMetrics {
     errors: Family<Labels, Counter>,
     /// The same. A counter has a suffix in its name.
     errors_without_suffix: Family<Labels, Gauge>,
+    throttled: Family<Labels, Counter>,
 }
 
 impl OfficialMetrics {
@@ -76,6 +77,7 @@ impl OfficialMetrics {
             requests: Family::default(),
             errors: Family::default(),
             errors_without_suffix: Family::default(),
+            throttled: Family::default(),
         };
 
         match official {
@@ -89,6 +91,11 @@ impl OfficialMetrics {
                     "cloudprovider_aws_api_request_errors",
                     "Requests to AWS that failed",
                     metrics.errors_without_suffix.clone(),
+                );
+                registry.register(
+                    "cloudprovider_aws_api_throttled_requests",
+                    "Requests to AWS that were throttled",
+                    metrics.throttled.clone(),
                 );
             }
             Official::OpenStack => {
@@ -113,6 +120,11 @@ impl OfficialMetrics {
     }
 
     pub(super) fn ended(&self, outcome: &RequestOutcome<'_>) {
+        if self.official == Official::Aws && is_throttled(outcome) {
+            let labels = [("operation_name", outcome.action.to_string())];
+            self.throttled.get_or_create(&labels).inc();
+        }
+
         let name = match self.official {
             Official::Aws => aws(outcome.action),
             Official::OpenStack => openstack(outcome.method, outcome.path),
@@ -131,6 +143,12 @@ impl OfficialMetrics {
             self.durations.get_or_create(&labels).observe(took);
         }
     }
+}
+
+/// Returns true if AWS has rejected a request with `RequestLimitExceeded`, as far as its status says.
+/// The metadata service has no actions.
+fn is_throttled(outcome: &RequestOutcome<'_>) -> bool {
+    outcome.status == Some(503) && !outcome.action.is_empty()
 }
 
 /// Returns the name of a request with this action.
@@ -254,6 +272,7 @@ mod tests {
             [
                 "cloudprovider_aws_api_request_duration_seconds_count{request=\"describe_instance\"} 1",
                 "cloudprovider_aws_api_request_errors{request=\"describe_instance\"} 1",
+                "cloudprovider_aws_api_throttled_requests_total{operation_name=\"DescribeInstances\"} 1",
             ]
         );
         assert_eq!(
@@ -264,6 +283,10 @@ mod tests {
                 "openstack_api_request_errors_total{request=\"loadbalancer_pool_create\"} 1",
             ]
         );
-        assert!(lines(Official::Aws, "other", "/").is_empty());
+        assert_eq!(
+            lines(Official::Aws, "other", "/"),
+            ["cloudprovider_aws_api_throttled_requests_total{operation_name=\"other\"} 1"]
+        );
+        assert!(lines(Official::Aws, "", "/").is_empty());
     }
 }

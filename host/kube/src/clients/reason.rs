@@ -53,7 +53,8 @@ pub(super) fn of_client(error: &kube::Error) -> String {
 
 /// Says what is wrong with the program that the kubeconfig names under `exec`, if the error quotes
 /// its output: that is where its token is.
-pub(crate) fn of_exec(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+#[must_use]
+pub fn of_exec(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     match error.downcast_ref::<AuthError>()? {
         AuthError::AuthExecRun { cmd, out } => Some(format!(
             "the program {cmd:?} of the kubeconfig failed with {}",

@@ -151,8 +151,8 @@ pub struct ServingArgs {
     /// on all addresses, and `0` disables it.
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_bind_address)]
     pub metrics_bind_address: BindAddress,
-    /// Also serve metrics of requests to the cloud with the names of an official
-    /// cloud-controller-manager: `aws` or `openstack`.
+    /// Also serve metrics of requests to the cloud, and of load balancers, with the names of an
+    /// official cloud-controller-manager: `aws` or `openstack`.
     #[arg(long, value_name = "NAME", value_parser = parse_official)]
     pub metrics_compat: Option<Official>,
 }

@@ -79,13 +79,16 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     check_node(&snapshot, node)?;
     if let Some(file) = &args.config {
         let nodes = cloud::chosen(&snapshot.nodes, node);
-        snapshot.cloud = Some(Box::pin(cloud::ask(file, &nodes, api_server)).await?);
+        snapshot.cloud = Some(Box::pin(cloud::ask(file, &nodes, api_server.clone())).await?);
     }
     let facts = Facts::new(&snapshot, node);
     let report = Report::of(&facts);
     let text = match args.output {
         InspectFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        InspectFormat::Text => report.text(&facts.summary()),
+        InspectFormat::Text => {
+            let cluster = api_server.map(|url| format!("{url}: ")).unwrap_or_default();
+            report.text(&format!("{cluster}{}", facts.summary()))
+        }
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::from(report.result.code()))
@@ -123,15 +126,21 @@ fn kubectl_flags(kubeconfig: Option<&Path>, server: Option<&http::Uri>) -> Strin
 /// Returns the kubeconfig that kubectl would use, unless this runs in a Pod.
 fn usual_kubeconfig() -> Option<PathBuf> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let mut listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
-    if let Some(first) = listed.next() {
-        return Some(first);
+    if let Some(file) = first_that_exists(std::env::split_paths(&listed)) {
+        return Some(file);
     }
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return None;
     }
     let home = PathBuf::from(std::env::var_os("HOME")?);
     Some(home.join(".kube/config")).filter(|file| file.exists())
+}
+
+/// Returns the first of these files that exists, or else the first one, which the error then names.
+fn first_that_exists(files: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let files: Vec<_> = files.filter(|it| !it.as_os_str().is_empty()).collect();
+    let existing = files.iter().find(|it| it.exists());
+    existing.or(files.first()).cloned()
 }
 
 fn check_node(snapshot: &Snapshot, node: Option<&str>) -> anyhow::Result<()> {
@@ -148,6 +157,19 @@ fn check_node(snapshot: &Snapshot, node: Option<&str>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_does_not_exist_is_passed_over() {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for (listed, expected) in [
+            (&["", "/nope/a", here][..], Some(here)),
+            (&["/nope/a", "/nope/b"][..], Some("/nope/a")),
+            (&[""][..], None),
+        ] {
+            let files = listed.iter().map(PathBuf::from);
+            assert_eq!(first_that_exists(files), expected.map(PathBuf::from));
+        }
+    }
 
     #[test]
     fn kubectl_is_told_which_cluster() {

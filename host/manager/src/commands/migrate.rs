@@ -4,17 +4,21 @@
 
 mod configuration;
 mod container;
+mod handlers;
 mod script;
 mod workload;
 
-use std::{io::Write as _, path::PathBuf};
+use std::{ffi::OsStr, io::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use skydock_cloud::text::escape;
 use skydock_sandbox::{Compiler, Outline, Runtime, RuntimeOptions};
 
-pub(super) use self::{container::command_line, workload::is_ccm};
+pub(super) use self::{
+    container::{command_line, is_script},
+    workload::is_ccm,
+};
 
 use self::{
     configuration::PluginFile,
@@ -63,6 +67,14 @@ pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
 
 /// Returns what the file of a plugin says about itself. None of its code runs.
 async fn described(file: PathBuf) -> anyhow::Result<PluginFile> {
+    let name = file.file_stem().and_then(OsStr::to_str);
+    if !name.is_some_and(configuration::is_name) {
+        bail!(
+            "{}: the name of the file is that of the plugin; expected 1 to 63 lower-case letters, digits and dashes, and .wasm",
+            file.display()
+        );
+    }
+
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
     let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
@@ -101,7 +113,15 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
     }
     check_places(&migrated)?;
 
+    let (namespaces, others): (Vec<_>, Vec<_>) = documents
+        .iter()
+        .partition(|document| document.get("kind").is_some_and(|kind| kind == "Namespace"));
     let mut out = String::new();
+    // One of them may be that of the ConfigMap.
+    for document in namespaces {
+        push(&mut out, &serde_saphyr::to_string(document)?);
+    }
+
     let mut written = Vec::new();
     for migrated in &migrated {
         let Some(document) = configuration_document(migrated)? else {
@@ -112,7 +132,7 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
             written.push(document);
         }
     }
-    for document in &documents {
+    for document in others {
         push(&mut out, &serde_saphyr::to_string(document)?);
     }
 
@@ -126,8 +146,11 @@ fn migrate(text: &str, image: &str, plugin: Option<&PluginFile>) -> anyhow::Resu
 /// Adds a document.
 fn push(out: &mut String, document: &str) {
     out.push_str("---\n");
-    out.push_str(document.trim_end());
-    out.push('\n');
+    // Empty lines at the end may belong to a text.
+    out.push_str(document);
+    if !document.ends_with('\n') {
+        out.push('\n');
+    }
 }
 
 /// Checks that no two objects need different files in one place.
@@ -186,26 +209,36 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
     };
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple_with_options(text, options);
     match documents {
-        Ok(documents) => Ok(documents.into_iter().flat_map(items).collect()),
+        Ok(documents) => {
+            let objects: anyhow::Result<Vec<_>> = documents.into_iter().map(items).collect();
+            Ok(objects?.concat())
+        }
         // Rules of Prometheus have braces, too, and are valid.
-        Err(_) if text.contains("{{") || text.contains("{%") => bail!(TEMPLATE),
+        Err(error) if text.contains("{{") || text.contains("{%") => {
+            bail!("it is not valid YAML: {error}; with braces, perhaps {TEMPLATE}")
+        }
         Err(error) => bail!("it is not valid YAML: {error}"),
     }
 }
 
 /// Returns the objects of a list, or the object itself.
-fn items(mut document: Value) -> Vec<Value> {
+fn items(mut document: Value) -> anyhow::Result<Vec<Value>> {
     let kind = document.get("kind").and_then(Value::as_str);
-    let may_be_list = kind.is_some_and(|kind| kind.ends_with("List"));
+    let kind = kind.unwrap_or_default().to_owned();
+    let items = document.get_mut("items").and_then(Value::as_array_mut);
+    let Some(items) = items.filter(|_| kind.ends_with("List")) else {
+        return Ok(vec![document]);
+    };
+
     // A custom resource may have such a name, and other items.
     let is_object = |item: &Value| item.get("kind").or(item.get("metadata")).is_some();
-    let items = document.get_mut("items").and_then(Value::as_array_mut);
-    let objects = items.filter(|items| may_be_list && items.iter().all(is_object));
-
-    match objects {
-        Some(objects) => std::mem::take(objects),
-        None => vec![document],
+    if items.iter().all(is_object) {
+        return Ok(std::mem::take(items));
     }
+    if kind == "List" || items.iter().any(is_object) {
+        bail!("an item of a {kind} is not an object of Kubernetes");
+    }
+    Ok(vec![document])
 }
 
 #[cfg(test)]

@@ -38,6 +38,14 @@ impl Notice {
         Self::Info(format!("{flag} is not set: using {path}"))
     }
 
+    /// Machine code is not kept.
+    pub(super) fn without_cache_dir() -> Self {
+        Self::Info(
+            "there is no directory for compiled plugins, so the plugin is compiled at each start; set one with --plugin-cache-dir"
+                .to_owned(),
+        )
+    }
+
     /// The plugin serves because there is no other.
     pub(super) fn only_plugin(provider: &str, name: &str) -> Self {
         if provider.is_empty() {

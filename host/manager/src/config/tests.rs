@@ -478,3 +478,35 @@ fn an_unknown_controller_is_named() {
     .unwrap_err();
     assert!(rejected.to_string().contains("cloud-nodes"), "{rejected}");
 }
+
+#[test]
+fn without_a_writable_directory_plugins_are_compiled_at_each_start() {
+    let found = |flags: &[&str], default: Option<PathBuf>| {
+        let args = crate::cli::parse([&["skydock"], flags].concat())
+            .expect("flags parse")
+            .ccm;
+        let mut notices = Vec::new();
+        let directory = plugin_cache_dir(&args, default, &mut notices);
+        (directory, notices.len())
+    };
+
+    let default = || Some(PathBuf::from("/home/.cache/skydock/compiled"));
+    let named = ["--plugin-cache-dir=/named"];
+    assert!(matches!(found(&named, None), (Ok(Some(it)), 0) if it == Path::new("/named")));
+    assert!(matches!(found(&[], default()), (Ok(it), 0) if it == default()));
+    assert!(matches!(found(&[], None), (Ok(None), 1)));
+    let last_good = ["--plugin-fallback=last-good"];
+    assert!(matches!(
+        found(&last_good, None),
+        (Err(ConfigError::NoCacheDir), 0)
+    ));
+}
+
+#[test]
+fn a_directory_is_writable_if_the_nearest_one_that_exists_is() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(is_writable(dir.path()));
+    assert!(is_writable(&dir.path().join("skydock/compiled")));
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(is_writable(Path::new("/nowhere/.cache")), is_root);
+}

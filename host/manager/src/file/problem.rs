@@ -17,7 +17,7 @@ use super::tree::{self, Fault, Mistake, Place};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
     /// The file does not exist, or cannot be read.
-    #[error("cannot read the configuration {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use skydock_cloud::text::escape;
+use skydock_kube::clients::reason;
 use tracing::Subscriber;
 use tracing_subscriber::{
     Registry,
@@ -166,8 +167,14 @@ pub fn print_line(text: &str) {
     let _ = writeln!(io::stderr(), "skydock: {text}");
 }
 
-/// Formats an error with its causes, omitting those that the error already contains.
+/// Formats an error with its causes, omitting those that the error already contains, and what may
+/// have a token.
 fn one_line(error: &anyhow::Error) -> String {
+    // Errors quote their causes, so that none of them can be shown.
+    if let Some(reason) = error.chain().find_map(reason::of_exec) {
+        return escape(&reason).into_owned();
+    }
+
     let mut line = String::new();
     for cause in error
         .chain()
@@ -206,6 +213,25 @@ mod tests {
         );
         let forged = anyhow::anyhow!("imports `\u{1b}]0;owned\u{7}`");
         assert_eq!(one_line(&forged), "imports `\\u{1b}]0;owned\\u{7}`");
+    }
+
+    #[test]
+    fn an_error_has_no_output_of_a_program_of_the_kubeconfig() {
+        let out = std::process::Output {
+            status: std::process::ExitStatus::default(),
+            stdout: b"s3cret".to_vec(),
+            stderr: b"s3cret".to_vec(),
+        };
+        let failed = kube::client::AuthError::AuthExecRun {
+            cmd: "login".to_owned(),
+            out: Box::new(out),
+        };
+        let error = kube::Error::Service(Box::new(kube::Error::Auth(failed)));
+        let line = one_line(&anyhow::Error::from(error).context("cannot get a token"));
+        assert!(
+            line.contains("\"login\" of the kubeconfig failed") && !line.contains("s3cret"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -21,6 +21,9 @@ use self::directory::Directory;
 /// it was compiled from.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
+/// A directory in memory to which every process of a container can write.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// All artifacts of this process.
 pub(crate) struct Artifacts {
     /// The operator's directory.
@@ -58,9 +61,12 @@ impl Artifacts {
         let (parent, temporary) = match parent {
             Some(parent) => (parent, None),
             None => {
-                let made = tempfile::Builder::new()
-                    .prefix("skydock-")
+                let mut builder = tempfile::Builder::new();
+                let builder = builder.prefix("skydock-");
+                // Also in a container whose root file system is read-only.
+                let made = builder
                     .tempdir()
+                    .or_else(|error| builder.tempdir_in(SHARED_MEMORY).map_err(|_| error))
                     .map_err(CacheDirError::Temporary)?;
                 (made.path().to_owned(), Some(made))
             }

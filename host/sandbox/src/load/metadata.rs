@@ -49,6 +49,20 @@ impl Metadata {
             return Err("its name is missing".to_owned());
         }
 
+        // Tools show them, and write them into files.
+        for (field, list) in [
+            ("providerIdPrefixes", &metadata.provider_id_prefixes),
+            ("annotationPrefixes", &metadata.annotation_prefixes),
+            ("wantedHosts", &metadata.wanted_hosts),
+        ] {
+            let is_plain = |it: &String| !it.is_empty() && it.bytes().all(|b| b.is_ascii_graphic());
+            if !list.iter().all(is_plain) {
+                return Err(format!(
+                    "{field} has an item that is empty or has other characters than visible ASCII"
+                ));
+            }
+        }
+
         Ok(metadata)
     }
 
@@ -143,6 +157,13 @@ mod tests {
         );
         for wrong in [&b"{}"[..], b"[", b"{\"name\": 1}", &vec![b' '; MOST + 1]] {
             assert!(Metadata::parse(wrong).is_err());
+        }
+        for field in ["providerIdPrefixes", "annotationPrefixes", "wantedHosts"] {
+            for item in ["", "a b", "a\\nb", "a\\u0085b", "\u{e4}://"] {
+                let json = format!(r#"{{"name": "a", "{field}": ["a://", "{item}"]}}"#);
+                let error = Metadata::parse(json.as_bytes()).unwrap_err();
+                assert!(error.starts_with(field), "{json}: {error}");
+            }
         }
     }
 

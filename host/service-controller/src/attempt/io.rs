@@ -23,6 +23,7 @@ use crate::{
         own_load_balancer::OwnLoadBalancer,
         synced::{Ensured, Synced},
     },
+    metrics::reconciliation::Operation,
     nodes::{NodeWork, selection::SelectedNodes},
     record::keeper::unix_time,
 };
@@ -108,6 +109,16 @@ impl ControllerIo<'_> {
         }
     }
 
+    /// Counts an operation, unless the cloud has not finished it. `call` is when the last call of it
+    /// began.
+    fn count<T>(&self, operation: Operation, call: Instant, answer: &Result<T, CloudError>) {
+        let error = answer.as_ref().err();
+        if let Some(took) = self.known.answered(operation, call, error) {
+            let metrics = &self.controller.metrics.reconciliations;
+            metrics.ended(operation, took, error.is_some());
+        }
+    }
+
     /// Must be called before a call that may change the load balancer, and may have changed it also
     /// if its answer is an error or never arrives. Returns what was certain before.
     async fn before_change(&self) -> Option<Synced> {
@@ -150,7 +161,9 @@ impl Io for ControllerIo<'_> {
         let service = &self.entry.view.service;
         let revision = self.controller.revision();
         self.before_change().await;
+        let start = Instant::now();
         let ensured = provider.ensure_load_balancer(service, nodes).await;
+        self.count(Operation::Ensure, start, &ensured);
         self.record_node_fields();
         if let Ok(status) = &ensured {
             let ensured = Ensured {
@@ -175,6 +188,7 @@ impl Io for ControllerIo<'_> {
         let updated = provider.update_load_balancer(service, nodes).await;
         let latency = &metrics.update_loadbalancer_host_latency;
         latency.observe(start.elapsed().as_secs_f64());
+        self.count(Operation::UpdateNodes, start, &updated);
 
         self.record_node_fields();
         if updated.is_ok()
@@ -194,7 +208,10 @@ impl Io for ControllerIo<'_> {
         let provider = &self.controller.context.provider;
         let service = &self.entry.view.service;
         self.before_change().await;
-        provider.ensure_load_balancer_deleted(service).await
+        let start = Instant::now();
+        let deleted = provider.ensure_load_balancer_deleted(service).await;
+        self.count(Operation::Delete, start, &deleted);
+        deleted
     }
 
     async fn write(&mut self, write: Write) -> Result<(), ApiError> {

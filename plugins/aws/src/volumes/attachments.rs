@@ -10,7 +10,8 @@ use skydock_sdk::{
 };
 
 use super::{
-    at_most, broken, by_id, check_owner, device, in_progress, is, is_gone, next, no, nodes, send,
+    at_most, broken, by_id, check_owner, device, in_progress, is, is_gone, next, no, nodes,
+    pending, send,
 };
 use crate::{
     client::{
@@ -34,6 +35,9 @@ use crate::{
 /// Key of the name of the device, for the node part.
 const DEVICE: &str = "devicePath";
 
+/// What an attachment is for [`pending`].
+const ATTACHMENT: &str = "attachment";
+
 /// Seconds after which an attachment that does not end is undone, as by the official driver.
 const STUCK: u64 = 90;
 
@@ -55,6 +59,11 @@ enum Sent {
     /// The device that was chosen, and the request.
     Attach(String, Call),
     Undo(Call),
+}
+
+/// Returns what an attachment is called until EC2 shows it.
+fn name(volume: &str, node: &str) -> String {
+    format!("{volume}/{node}")
 }
 
 impl Cloud<'_> {
@@ -102,12 +111,21 @@ impl Cloud<'_> {
             Sent::Attach(_, call) | Sent::Undo(call) => Some(call.clone()),
         };
         let calls: Vec<Call> = steps.iter().flatten().filter_map(call).collect();
+        for (wanted, step) in attachments.iter().zip(&steps) {
+            if matches!(step, Ok(Sent::Attach(..))) {
+                let name = name(&wanted.volume, &wanted.node);
+                pending::begin(self, ATTACHMENT, &name);
+            }
+        }
         let mut answers = send(self, &calls).into_iter();
 
         let answer = |(wanted, step): (&NewAttachment, Result<Sent, StorageError>)| {
             let volume = &wanted.volume;
             match step? {
-                Sent::Done(device) => Ok(vec![(DEVICE.to_owned(), device)]),
+                Sent::Done(device) => {
+                    pending::forget(self, ATTACHMENT, &name(volume, &wanted.node));
+                    Ok(vec![(DEVICE.to_owned(), device)])
+                }
                 Sent::Attach(device, _) => {
                     let answer = next(&mut answers)?;
                     Err(self.explain_attachment(answer, wanted, &device))
@@ -139,7 +157,17 @@ impl Cloud<'_> {
                 return Ok(Vec::new());
             };
             check_owner(&cluster, &found)?;
-            detached(&found, old.node.as_deref())
+            for node in nodes(&found) {
+                pending::forget(self, ATTACHMENT, &name(&old.volume, node));
+            }
+            let calls = detached(&found, old.node.as_deref())?;
+            let is_uncertain =
+                |node: &str| pending::is_uncertain(self, ATTACHMENT, &name(&old.volume, node));
+            if calls.is_empty() && old.node.as_deref().is_some_and(is_uncertain) {
+                let what = format!("whether EC2 attaches {} is not certain", old.volume);
+                return Err(in_progress(what));
+            }
+            Ok(calls)
         };
         let decided: Vec<Result<Vec<Call>, StorageError>> =
             attachments.iter().zip(found).map(decide).collect();
@@ -210,6 +238,9 @@ impl Cloud<'_> {
             }
             Err(failure) => failure,
         };
+        if failure.is_certain() {
+            pending::forget(self, ATTACHMENT, &name(volume, node));
+        }
         match failure.code() {
             "AttachmentLimitExceeded" => return StorageError::exhausted(failure.to_string()),
             // Somebody else was faster: the next call sees who.

@@ -11,6 +11,9 @@ use crate::{cloud::Cloud, store};
 /// How long something may have been created that nothing shows. EC2 finds tags within seconds.
 const UNCERTAIN: Duration = Duration::from_secs(SHOWN);
 
+/// How long the reason of a failure is kept while what failed is deleted.
+const REASON: Duration = Duration::from_secs(3600);
+
 /// How long EC2 remembers client tokens.
 const TOKENS: Duration = Duration::from_secs(12 * 3600);
 
@@ -32,8 +35,32 @@ pub(super) fn forget(cloud: &Cloud<'_>, kind: &str, name: &str) {
     cloud.store.remove(&key(cloud, kind, name));
 }
 
+/// Notes why something is deleted before it was complete, and that nothing else of it is left.
+pub(super) fn fail(cloud: &Cloud<'_>, kind: &str, name: &str, reason: &str) {
+    forget(cloud, kind, name);
+    cloud.store.set(&failed(cloud, kind, name), reason, REASON);
+}
+
+/// Reports once what has failed and is gone. Kubernetes then chooses another zone, or retries with
+/// back-off.
+///
+/// # Errors
+/// Exhausted.
+pub(super) fn check(cloud: &Cloud<'_>, kind: &str, name: &str) -> Result<(), StorageError> {
+    let key = failed(cloud, kind, name);
+    let Some(reason) = cloud.store.get(&key) else {
+        return Ok(());
+    };
+    cloud.store.remove(&key);
+    Err(StorageError::exhausted(reason))
+}
+
 fn key(cloud: &Cloud<'_>, kind: &str, name: &str) -> String {
     cloud.key(&format!("created/{kind}/{name}"))
+}
+
+fn failed(cloud: &Cloud<'_>, kind: &str, name: &str) -> String {
+    cloud.key(&format!("failed/{kind}/{name}"))
 }
 
 /// Turns an error after which Kubernetes forgets what it asked for into one that it retries.

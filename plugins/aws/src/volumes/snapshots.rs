@@ -30,7 +30,7 @@ use crate::{
 enum Step {
     Done(Snapshot),
     Create(Call),
-    /// It is broken: it is deleted, so that the next call creates another.
+    /// It is broken: it is deleted, so that another one can be created.
     Delete(Call),
 }
 
@@ -59,6 +59,9 @@ impl Cloud<'_> {
                 let what = format!("whether the snapshot {} exists is not certain", new.name);
                 return Err(in_progress(what));
             }
+            if found.is_empty() {
+                pending::check(self, ebs::Snapshot::ONE, &new.name)?;
+            }
             volume?;
             step(&cluster, new, found)
         });
@@ -82,11 +85,9 @@ impl Cloud<'_> {
             Step::Create(call) => created(self, new, &call, next(&mut answers)?),
             Step::Delete(_) => {
                 deleted::<ebs::Snapshot>(next(&mut answers)?).map_err(pending::not_final)?;
-                pending::forget(self, ebs::Snapshot::ONE, &new.name);
-                Err(in_progress(format!(
-                    "the broken snapshot {} is deleted",
-                    new.name
-                )))
+                let reason = format!("the snapshot {} was in state error", new.name);
+                pending::fail(self, ebs::Snapshot::ONE, &new.name, &reason);
+                Err(in_progress(format!("{reason}: it is deleted")))
             }
         };
         Ok(snapshots.iter().zip(steps).map(answer).collect())
@@ -146,7 +147,7 @@ fn step(
             return Err(CloudError::denied(what).into());
         }
     };
-    if found.status == "error" {
+    if found.status == "error" && cluster.owns(&found.tags()) {
         return Ok(Step::Delete(deletion(found)));
     }
     settled(new, found).map(Step::Done)

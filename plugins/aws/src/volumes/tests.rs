@@ -306,6 +306,8 @@ fn an_existing_volume_is_used_if_it_is_as_wanted() {
         ("available", OURS, unknown(new("pv", 2)), "ok", 0),
         // It is deleted, so that another one can be created.
         ("error", OURS, new("pv", 2), "in progress", 1),
+        // Somebody else may have created it.
+        ("error", "", new("pv", 2), "unavailable", 0),
         // Another cluster may use the same name.
         ("available", THEIRS, new("pv", 2), "in progress", 1),
     ] {
@@ -334,6 +336,106 @@ fn a_broken_volume_that_cannot_be_deleted_is_not_forgotten() {
         let answer = once(&wire, |cloud| cloud.create_volumes(&[new("pv", 2)]));
         assert_eq!(case(answer), expected, "{code}");
     }
+}
+
+#[test]
+fn a_failed_volume_is_exhausted_when_it_is_gone() {
+    let there = RefCell::new(String::new());
+    let cut = RefCell::new(String::new());
+    let wire = Scripted::new(|call: &Call| match call.action {
+        "CreateVolume" => created(call),
+        "DescribeSnapshots" => list("snapshotSet", &cut.borrow()),
+        _ => with_volumes(call, &there.borrow()),
+    });
+    let memory = Memory::default();
+    let create = || {
+        at(&wire, &memory, 1000, |cloud| {
+            cloud.create_volumes(&[new("pv", 2)])
+        })
+    };
+    assert_eq!(case(create()), "in progress");
+    there.replace(item("vol-1", "pv", "error", OURS));
+    assert_eq!(case(create()), "in progress");
+    there.replace(item("vol-1", "pv", "deleting", OURS));
+    assert_eq!(case(create()), "in progress");
+    there.replace(String::new());
+    assert_eq!(case(create()), "exhausted");
+    assert_eq!(case(create()), "in progress");
+    let expected = ["CreateVolume", "DeleteVolume", "CreateVolume"];
+    assert_eq!(changes(&wire), expected);
+
+    there.replace(item("vol-1", "pv", "in-use", OURS));
+    let snapshot_of = || {
+        let wanted = NewSnapshot {
+            name: "s".into(),
+            volume: "vol-1".into(),
+            ..NewSnapshot::default()
+        };
+        at(&wire, &memory, 1000, |cloud| {
+            cloud.create_snapshots(&[wanted])
+        })
+    };
+    cut.replace(snapshot("snap-1", "vol-1", "error", OURS));
+    assert_eq!(case(snapshot_of()), "in progress");
+    cut.replace(String::new());
+    assert_eq!(case(snapshot_of()), "exhausted");
+}
+
+#[test]
+fn an_attachment_that_is_not_shown_may_still_be_there() {
+    let instance = "<item><instancesSet><item><instanceId>i-1</instanceId>\
+                    <instanceState><name>running</name></instanceState></item></instancesSet></item>";
+    let volume = RefCell::new(item("vol-1", "pv", "available", OURS));
+    let answer = RefCell::new("");
+    let wire = Scripted::new(|call: &Call| match (call.action, *answer.borrow()) {
+        ("AttachVolume", "") => Err(Failure::Unanswered {
+            action: "AttachVolume",
+            error: CloudError::unavailable("reset"),
+        }),
+        ("AttachVolume", code) => rejection(call, code),
+        ("DescribeInstances", _) => list("reservationSet", instance),
+        _ => with_volumes(call, &volume.borrow()),
+    });
+    let memory = Memory::default();
+    let attach = || {
+        let wanted = NewAttachment {
+            volume: "vol-1".into(),
+            node: "i-1".into(),
+            ..NewAttachment::default()
+        };
+        at(&wire, &memory, 1000, |cloud| {
+            cloud.attach_volumes(&[wanted])
+        })
+    };
+    let detach = || {
+        let old = Attachment {
+            volume: "vol-1".into(),
+            node: Some("i-1".into()),
+        };
+        at(&wire, &memory, 1000, |cloud| cloud.detach_volumes(&[old]))
+    };
+    assert_eq!(case(detach()), "ok");
+    assert_eq!(case(attach()), "unavailable");
+    assert_eq!(case(detach()), "in progress");
+    answer.replace("AttachmentLimitExceeded");
+    assert_eq!(case(attach()), "exhausted");
+    assert_eq!(case(detach()), "ok");
+
+    // What was attached is gone with its instance.
+    answer.replace("");
+    assert_eq!(case(attach()), "unavailable");
+    volume.replace(on_instance("vol-1", "i-1"));
+    assert_eq!(case(attach()), "ok");
+    volume.replace(item("vol-1", "pv", "available", OURS));
+    assert_eq!(case(detach()), "ok");
+
+    // What is shown is detached, and nothing is in doubt.
+    answer.replace("");
+    assert_eq!(case(attach()), "unavailable");
+    volume.replace(on_instance("vol-1", "i-1"));
+    assert_eq!(case(detach()), "in progress");
+    volume.replace(item("vol-1", "pv", "available", OURS));
+    assert_eq!(case(detach()), "ok");
 }
 
 #[test]
@@ -815,6 +917,7 @@ fn an_existing_snapshot_is_used_if_it_is_one_of_the_volume() {
         (snapshot("snap-1", "vol-1", "pending", OURS), "ok"),
         (snapshot("snap-1", "vol-2", "completed", OURS), "exists"),
         (snapshot("snap-1", "vol-1", "error", OURS), "in progress"),
+        (snapshot("snap-1", "vol-1", "error", ""), "unavailable"),
     ] {
         let volume = item("vol-1", "pv", "in-use", OURS);
         let wire = Scripted::new(|call: &Call| match call.action {

@@ -8,7 +8,7 @@ use skydock_sdk::{
     http::{self, Request},
 };
 
-use super::{CACHED, Cloud, explain};
+use super::{CACHED, Cloud, explain, is_there};
 use crate::config::Global;
 
 /// A service of the cloud.
@@ -155,8 +155,9 @@ impl Cloud<'_> {
         let request = Request::get(format!("{}/auth/catalog", global.auth_url))
             .header("Accept", "application/json")
             .timeout(self.config.request_timeout);
-        let answer: Answer =
-            explain("cannot read the catalog of Keystone", http::send(request))?.json()?;
+        let answer: Answer = explain("cannot read the catalog of Keystone", http::send(request))
+            .map_err(is_there)?
+            .json()?;
 
         let endpoints = choose(&answer.catalog, global);
 

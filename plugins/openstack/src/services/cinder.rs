@@ -39,6 +39,12 @@ pub struct Volume {
     /// Whether several servers can have it.
     #[serde(default)]
     pub multiattach: bool,
+    /// The description.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// When it was created, in UTC: `2026-11-28T22:00:00.000000`.
+    #[serde(default)]
+    pub created_at: Option<String>,
 }
 
 /// An attachment of a volume.
@@ -75,6 +81,9 @@ pub struct Snapshot {
     /// Metadata of the owner.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The description.
+    #[serde(default)]
+    pub description: Option<String>,
 }
 
 /// What volumes and snapshots have in common.
@@ -90,6 +99,18 @@ pub trait Resource: Clone + DeserializeOwned {
     /// Returns the name.
     fn name(&self) -> &str;
 
+    /// Returns the state.
+    fn status(&self) -> &str;
+
+    /// Returns the description.
+    fn description(&self) -> &str;
+
+    /// Returns when it was created, in a form that can be compared.
+    fn created_at(&self) -> &str;
+
+    /// Returns whether a server has it, or is about to.
+    fn is_used(&self) -> bool;
+
     /// Returns the cluster that it was created for, if that is known.
     fn cluster(&self) -> Option<&str>;
 }
@@ -104,6 +125,23 @@ impl Resource for Volume {
 
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    fn status(&self) -> &str {
+        &self.status
+    }
+
+    fn description(&self) -> &str {
+        self.description.as_deref().unwrap_or_default()
+    }
+
+    fn created_at(&self) -> &str {
+        self.created_at.as_deref().unwrap_or_default()
+    }
+
+    fn is_used(&self) -> bool {
+        let states = ["in-use", "attaching", "detaching", "reserved"];
+        states.contains(&self.status.as_str()) || !self.attachments.is_empty()
     }
 
     fn cluster(&self) -> Option<&str> {
@@ -122,6 +160,22 @@ impl Resource for Snapshot {
 
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    fn status(&self) -> &str {
+        &self.status
+    }
+
+    fn description(&self) -> &str {
+        self.description.as_deref().unwrap_or_default()
+    }
+
+    fn created_at(&self) -> &str {
+        &self.created_at
+    }
+
+    fn is_used(&self) -> bool {
+        false
     }
 
     fn cluster(&self) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Finds many volumes or snapshots with few requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use skydock_sdk::{
@@ -26,12 +26,15 @@ fn details<T: Resource>() -> String {
     format!("/{}/detail", T::COLLECTION)
 }
 
-/// Returns the path of one. Cinder's IDs have no other characters: anything else does not exist.
+/// Returns whether Cinder or Nova can have such an ID. Anything else does not exist.
+pub(super) fn is_id(id: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !id.is_empty() && id.bytes().all(is_known)
+}
+
+/// Returns the path of one, if it can exist.
 fn path<T: Resource>(id: &str) -> Result<Option<String>> {
-    let is_id = id
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if id.is_empty() || !is_id {
+    if !is_id(id) {
         return Ok(None);
     }
     Ok(Some(format!("/{}/{}", T::COLLECTION, http::segment(id)?)))
@@ -45,11 +48,10 @@ fn own(cloud: &Cloud<'_>) -> String {
 /// Lists all that were created for this cluster.
 pub(super) fn all<T: Resource>(cloud: &Cloud<'_>) -> Result<Vec<T>> {
     let own = own(cloud);
-    cloud.list(
-        Kind::BlockStorage,
-        &details::<T>(),
-        vec![("metadata", own.as_str()), PAGE],
-    )
+    let query = vec![("metadata", own.as_str()), PAGE];
+    let mut all: Vec<T> = cloud.list(Kind::BlockStorage, &details::<T>(), query)?;
+    all.retain(|it| is_own(cloud, it));
+    Ok(all)
 }
 
 /// Returns one for each ID, or none if Cinder says that it does not exist.
@@ -90,42 +92,74 @@ pub(super) fn by_id<T: Resource>(
     Ok(ids.iter().map(found).collect())
 }
 
-/// Returns those with each of these names. Names are not unique: those of other clusters do not
-/// matter.
+/// Returns those with each of these names, the one to use first. Names are not unique: those of other
+/// clusters do not matter, and those of no cluster only if this one has none.
 pub(super) fn by_name<T: Resource>(cloud: &Cloud<'_>, names: &[&str]) -> Result<Vec<Vec<T>>> {
-    if names.len() <= FEW {
-        let queries: Vec<_> = names
-            .iter()
-            .map(|name| vec![("name", *name), PAGE])
-            .collect();
-        let mut named: Vec<Vec<T>> = cloud.lists(Kind::BlockStorage, &details::<T>(), &queries)?;
-        for same in &mut named {
-            same.retain(|it| is_ours(cloud, it).is_ok());
+    let wanted: BTreeSet<&str> = names.iter().copied().collect();
+    let mut named: BTreeMap<&str, Vec<T>> = BTreeMap::new();
+    if names.len() > FEW {
+        for it in all::<T>(cloud)? {
+            if let Some(name) = wanted.get(it.name()).copied() {
+                named.entry(name).or_default().push(it);
+            }
         }
-        return Ok(named);
     }
-    let listed = all::<T>(cloud)?;
-    let named = |name: &&str| {
-        let same = listed.iter().filter(|it| it.name() == *name);
-        same.cloned().collect()
-    };
-    Ok(names.iter().map(named).collect())
+
+    // What was created without the name of the cluster is in no list.
+    let is_missing = |name: &&str| !named.contains_key(*name);
+    let missing: Vec<&str> = wanted.into_iter().filter(is_missing).collect();
+    let queries: Vec<_> = missing
+        .iter()
+        .map(|name| vec![("name", *name), PAGE])
+        .collect();
+    let lists: Vec<Vec<T>> = cloud.lists(Kind::BlockStorage, &details::<T>(), &queries)?;
+    for (name, mut same) in missing.into_iter().zip(lists) {
+        same.retain(|it| it.name() == name && is_ours(cloud, it).is_ok());
+        if same.iter().any(|it| is_own(cloud, it)) {
+            same.retain(|it| is_own(cloud, it));
+        }
+        named.insert(name, same);
+    }
+
+    for same in named.values_mut() {
+        same.sort_by(|one, other| order(one).cmp(&order(other)));
+    }
+    let found = |name: &&str| named.get(*name).cloned().unwrap_or_default();
+    Ok(names.iter().map(found).collect())
 }
 
-/// Checks what is to be copied, if anything: its content must not be that of another cluster.
-pub(super) fn check_sources<T: Resource>(
+/// Returns by what those with the same name are sorted: what is used, before what can be, and the
+/// oldest first, so that it is always the same one.
+fn order<T: Resource>(it: &T) -> (u8, &str, &str) {
+    let is_broken = it.status() == "deleting" || it.status().starts_with("error");
+    let rank = match (it.is_used(), is_broken) {
+        (true, _) => 0,
+        (false, false) => 1,
+        (false, true) => 2,
+    };
+    (rank, it.created_at(), it.id())
+}
+
+/// Returns whether it was created for this cluster.
+pub(super) fn is_own<T: Resource>(cloud: &Cloud<'_>, it: &T) -> bool {
+    it.cluster() == Some(cloud.cluster)
+}
+
+/// Returns what is to be copied, if anything: its content must not be that of another cluster.
+pub(super) fn sources<T: Resource>(
     cloud: &Cloud<'_>,
     ids: &[Option<&str>],
-) -> Result<Vec<Result<(), StorageError>>> {
+) -> Result<Vec<Result<Option<T>, StorageError>>> {
     let wanted: Vec<_> = ids.iter().copied().flatten().collect();
     let mut found = by_id::<T>(cloud, &wanted)?.into_iter();
 
-    let mut check = |id: &str| {
+    let mut check = |id: &str| -> Result<Option<T>, StorageError> {
         let missing = || CloudError::not_found(format!("no {} {id}", T::ONE));
-        let source = found.next().unwrap_or(Ok(None))?;
-        is_ours(cloud, &source.ok_or_else(missing)?)
+        let source = found.next().unwrap_or(Ok(None))?.ok_or_else(missing)?;
+        is_ours(cloud, &source)?;
+        Ok(Some(source))
     };
-    let checked = ids.iter().map(|id| id.map_or(Ok(()), &mut check));
+    let checked = ids.iter().map(|id| id.map_or(Ok(None), &mut check));
     Ok(checked.collect())
 }
 

@@ -3,29 +3,23 @@
 use serde_json::{Map, Value, json};
 use skydock_sdk::{
     Result,
-    http::Method,
     snapshots::{NewSnapshot, Snapshot, SnapshotPage},
     storage::StorageError,
     types::CloudError,
 };
 
 use super::{
-    DESCRIPTION, GIB, accepted, delete_all, deletion, explain_deletion,
-    find::{self, by_id, by_name, check_sources, is_ours, one},
-    in_progress, next,
+    DESCRIPTION, GIB, broken, check_state, creation, delete_all,
+    find::{self, by_id, by_name, is_ours},
+    in_progress, pending,
 };
 use crate::{
-    cloud::{Cloud, Kind, send_each},
-    services::cinder::{self, CLUSTER},
+    cloud::Cloud,
+    services::cinder::{self, CLUSTER, Resource as _},
 };
 
-/// What to do for a snapshot that is wanted.
-#[derive(Debug)]
-enum Step {
-    Done(Snapshot),
-    Create(Value),
-    Delete(String),
-}
+/// Parameter of a class: also snapshots of attached volumes.
+const FORCE: &str = "force-create";
 
 /// Creates snapshots, or finds those that exist.
 ///
@@ -41,41 +35,24 @@ pub fn create(
     let volumes: Vec<_> = volumes
         .map(|(new, found)| found.is_empty().then_some(new.volume.as_str()))
         .collect();
-    let volumes = check_sources::<cinder::Volume>(cloud, &volumes)?;
-    let steps = snapshots.iter().zip(&existing).zip(volumes);
-    let steps: Vec<_> = steps
-        .map(|((new, found), volume)| volume.and_then(|()| step(cloud, new, found)))
-        .collect();
-
-    let request = |step: &Step| match step {
-        Step::Done(_) => None,
-        Step::Create(body) => Some(
-            cloud
-                .request(
-                    Method::Post,
-                    Kind::BlockStorage,
-                    "/snapshots",
-                    "cannot create a snapshot",
-                )
-                .and_then(|request| request.json(body)),
-        ),
-        Step::Delete(id) => Some(deletion::<cinder::Snapshot>(cloud, id)),
-    };
-    let requests = steps.iter().flatten().filter_map(request);
-    let mut answers = send_each(requests.collect::<Result<_>>()?).into_iter();
-
-    let answer = |(new, step): (&NewSnapshot, Result<Step, StorageError>)| match step? {
-        Step::Done(snapshot) => Ok(snapshot),
-        Step::Create(_) => {
-            let created = one(&accepted(next(&mut answers)?)?)?;
-            settled(cloud, new, &created)
+    let volumes = find::sources::<cinder::Volume>(cloud, &volumes)?;
+    let each = snapshots.iter().zip(&existing).zip(volumes);
+    let steps = each.map(|((new, found), volume)| {
+        if found.is_empty() {
+            pending::check(cloud, cinder::Snapshot::ONE, &new.name)?;
         }
-        Step::Delete(id) => {
-            explain_deletion(next(&mut answers)?)?;
-            Err(in_progress(&format!("the broken snapshot {id} is deleted")))
-        }
-    };
-    Ok(snapshots.iter().zip(steps).map(answer).collect())
+        let volume = volume?;
+        let settled = |found: &cinder::Snapshot| settled(cloud, new, found);
+        creation::step(cloud, found, || body(cloud, new, volume.as_ref()), settled)
+    });
+    let steps = steps.collect();
+    creation::send(
+        cloud,
+        snapshots,
+        &names,
+        steps,
+        |new, created: &cinder::Snapshot| settled(cloud, new, created),
+    )
 }
 
 /// Returns snapshots by their IDs.
@@ -111,43 +88,45 @@ pub fn list(cloud: &Cloud<'_>) -> Result<SnapshotPage> {
 /// # Errors
 /// If Cinder cannot be asked.
 pub fn delete(cloud: &Cloud<'_>, ids: &[String]) -> Result<Vec<Result<(), StorageError>>> {
-    delete_all(
-        cloud,
-        ids,
-        |it: &cinder::Snapshot| it.status.as_str(),
-        |_| false,
-    )
+    delete_all::<cinder::Snapshot>(cloud, ids)
 }
 
-fn step(
+/// Checks that a snapshot of a volume can be created. Cinder needs force for one that is attached.
+fn check_volume(volume: &cinder::Volume, forced: bool) -> Result<(), StorageError> {
+    if volume.status == "in-use" && !forced {
+        let what = format!(
+            "the volume {} is attached: set the parameter {FORCE} of the VolumeSnapshotClass to \"true\"",
+            volume.id
+        );
+        return Err(StorageError::in_use(what));
+    }
+    check_state(volume, &["available", "in-use"])
+}
+
+fn parameter<'a>(new: &'a NewSnapshot, name: &str) -> Option<&'a str> {
+    let mut named = new.parameters.iter().filter(|(key, _)| key == name);
+    named.next().map(|(_, value)| value.as_str())
+}
+
+/// Returns whether the class has snapshots of attached volumes, with the words of upstream.
+fn is_forced(new: &NewSnapshot) -> bool {
+    let value = parameter(new, FORCE).unwrap_or_default();
+    ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
+}
+
+/// Returns the body that creates a snapshot of a volume.
+fn body(
     cloud: &Cloud<'_>,
     new: &NewSnapshot,
-    existing: &[cinder::Snapshot],
-) -> Result<Step, StorageError> {
-    let found = match existing {
-        [] => return Ok(Step::Create(body(cloud, new)?)),
-        [found] => found,
-        _ => {
-            let what = format!("Cinder has {} snapshots `{}`", existing.len(), new.name);
-            return Err(CloudError::denied(what).into());
-        }
-    };
-    if found.status == "error" && is_ours(cloud, found).is_ok() {
-        return Ok(Step::Delete(found.id.clone()));
-    }
-    settled(cloud, new, found).map(Step::Done)
-}
-
-/// Returns the body that creates a snapshot.
-fn body(cloud: &Cloud<'_>, new: &NewSnapshot) -> Result<Value, StorageError> {
-    let parameter = |name: &str| {
-        let mut named = new.parameters.iter().filter(|(key, _)| key == name);
-        named.next().map(|(_, value)| value.as_str())
-    };
-    if !matches!(parameter("type"), None | Some("" | "snapshot")) {
+    volume: Option<&cinder::Volume>,
+) -> Result<Value, StorageError> {
+    if !matches!(parameter(new, "type"), None | Some("" | "snapshot")) {
         let what =
             "the parameter type of a VolumeSnapshotClass must be snapshot: there are no backups";
         return Err(CloudError::invalid(what).into());
+    }
+    if let Some(volume) = volume {
+        check_volume(volume, is_forced(new))?;
     }
 
     let mut metadata = Map::from_iter([(CLUSTER.to_owned(), json!(cloud.cluster))]);
@@ -165,7 +144,7 @@ fn body(cloud: &Cloud<'_>, new: &NewSnapshot) -> Result<Value, StorageError> {
     }
     Ok(json!({"snapshot": {
         "name": new.name, "volume_id": new.volume, "description": DESCRIPTION,
-        "force": parameter("force-create") == Some("true"), "metadata": metadata,
+        "force": is_forced(new), "metadata": metadata,
     }}))
 }
 
@@ -181,6 +160,7 @@ fn settled(
     }
     match found.status.as_str() {
         "available" => shown(found),
+        status if status.starts_with("error") => Err(broken(found)),
         status => Err(in_progress(&format!(
             "the snapshot {} is {status}",
             found.id

@@ -117,13 +117,31 @@ fn a_broken_volume_is_replaced() {
     let new = [new_volume("pvc-1")];
     create(&cloud, &new).unwrap();
     world.hook("PATCH", "/_sim/volumes/vol-1", &json!({"status": "error"}));
-    assert_eq!(cases(&create(&cloud, &new).unwrap()), ["in-progress"]);
+    assert_eq!(cases(&create(&cloud, &new).unwrap()), ["exhausted"]);
+    assert!(world.all("volumes").is_empty(), "nothing is left");
     assert_eq!(create(&cloud, &new), Ok(vec![Ok(created("vol-2"))]));
-    assert_eq!(
-        world.all("volumes").len(),
-        1,
-        "nothing is left of the first"
-    );
+}
+
+#[test]
+fn a_volume_that_no_node_can_reach_is_replaced() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    create(&cloud, &[new_volume("pvc-1")]).unwrap();
+    let elsewhere = NewVolume {
+        requisite: vec![zone("zone-b")],
+        preferred: vec![zone("zone-b")],
+        ..new_volume("pvc-1")
+    };
+    let create = || create(&cloud, std::slice::from_ref(&elsewhere)).unwrap();
+
+    let server = |id: Value| world.hook("PATCH", "/v1/volumes/vol-1", &json!({"server": id}));
+    server(json!("srv-1"));
+    assert_eq!(cases(&create()), ["exists"], "it is used");
+    server(Value::Null);
+    assert_eq!(cases(&create()), ["in-progress"]);
+    assert!(world.all("volumes").is_empty());
+    assert_eq!(cases(&create()), ["ok"]);
+    assert_eq!(world.all("volumes")[0]["zone"], "zone-b");
 }
 
 #[test]
@@ -137,14 +155,6 @@ fn what_the_cloud_cannot_do_has_its_own_error() {
             NewVolume {
                 name: "taken".into(),
                 size_bytes: 11 * GIB,
-                ..new_volume("")
-            },
-            "exists",
-        ),
-        (
-            NewVolume {
-                name: "taken".into(),
-                requisite: vec![zone("zone-b")],
                 ..new_volume("")
             },
             "exists",

@@ -1,4 +1,4 @@
-"""Lets moto's load balancers behave like those of AWS, where programs notice the difference."""
+"""Lets moto behave like AWS, where programs notice the difference."""
 
 from moto.core.exceptions import ServiceException
 
@@ -173,7 +173,23 @@ def interfaces():
         setattr(Backend, one.__name__, one)
 
 
+def signatures():
+    from moto.core.authorization import ActionAuthenticatorMixin as Check
+
+    check = Check._authenticate_and_authorize_action
+
+    def check_what_was_sent(self, *args, **options):
+        """AWS verifies the bytes that were sent. moto encodes the form again, with `+` also for a space that was sent as `%20`."""
+        sent = self.normalized_request.environ["wsgi.input"]
+        sent.seek(0)
+        self.raw_body = sent.read()
+        return check(self, *args, **options)
+
+    Check._authenticate_and_authorize_action = check_what_was_sent
+
+
 def correct():
+    signatures()
     interfaces()
     network()
     classic()

@@ -23,9 +23,14 @@ const HEADER: &str = "# SNAPSHOTS=overwrite cargo test -p skydock-deploy --test 
 
 /// Renders the chart. The arguments name files relative to a folder in `deploy/`.
 async fn template(folder: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    template_in(&deploy().join(folder), arguments).await
+}
+
+/// Renders the chart beside a folder.
+async fn template_in(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let command = ["template", "skydock", "../chart", "--namespace", NAMESPACE];
     let helm = Program::helm().await?;
-    helm.run(&deploy().join(folder), &[&command[..], arguments].concat())
+    helm.run(folder, &[&command[..], arguments].concat())
 }
 
 async fn kustomize(folder: &Path) -> String {
@@ -129,7 +134,6 @@ async fn values_give_the_objects_of_base_and_components() {
             "images": [{
                 "name": "skydock",
                 "newName": "registry.example.com/skydock",
-                "newTag": env!("CARGO_PKG_VERSION"),
             }],
         });
         fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).unwrap();
@@ -217,18 +221,45 @@ fn documented(folder: &str) -> Vec<String> {
         .collect()
 }
 
+/// Checks that Helm renders an example, in this copy of `deploy/`, as Kustomize does, with these
+/// arguments in addition to the documented ones.
+async fn assert_same_example(deploy: &Path, folder: &str, more: &[&str]) {
+    let documented = documented(folder);
+    let mut arguments: Vec<_> = documented.iter().map(String::as_str).collect();
+    arguments.extend(more);
+    let example = deploy.join(folder);
+    let helm = template_in(&example, &arguments).await.unwrap();
+
+    let mut expected = objects(&kustomize(&example).await).unwrap();
+    // Those of objects.yaml, which users of Helm apply.
+    expected.retain(|object| object["metadata"]["name"] != "skydock-objects");
+    let expected: Vec<_> = expected.iter().map(Value::to_string).collect();
+    assert_same(folder, &helm, &expected.join("\n---\n"));
+}
+
 #[tokio::test]
 async fn values_of_examples_give_the_objects_of_kustomize() {
     for folder in EXAMPLES {
-        let arguments = documented(folder);
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let helm = template(folder, &arguments).await.unwrap();
-        let mut expected = objects(&kustomize(&deploy().join(folder)).await).unwrap();
-        // Those of objects.yaml, which users of Helm apply.
-        expected.retain(|object| object["metadata"]["name"] != "skydock-objects");
-        let expected: Vec<_> = expected.iter().map(Value::to_string).collect();
-        assert_same(folder, &helm, &expected.join("\n---\n"));
+        assert_same_example(&deploy(), folder, &[]).await;
     }
+}
+
+#[tokio::test]
+async fn an_init_container_in_values_is_that_of_the_example() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_folder(&deploy(), dir.path()).unwrap();
+    let file = dir.path().join("example-metal/kustomization.yaml");
+    let (volume, container) = ("path: image-volume.yaml", "path: init-container.yaml");
+    let text = crate::read(&file);
+    assert!(text.contains(volume));
+    fs::write(&file, text.replace(volume, container)).unwrap();
+
+    let plugin = serde_json::json!({
+        "image": "",
+        "initContainer": {"image": "registry.example.com/metal:1.4.2"},
+    });
+    let value = format!("--set-json=plugin={plugin}");
+    assert_same_example(dir.path(), "example-metal", &[&value]).await;
 }
 
 #[tokio::test]
@@ -409,5 +440,76 @@ fn the_chart_has_the_version_of_skydock() {
     let chart: Value = yaml(&text("chart/Chart.yaml"));
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+#[test]
+fn only_the_base_has_the_version_of_the_image() {
+    let images = |folder: &str| {
+        let mut kustomization: Value = yaml(&text(format!("{folder}/kustomization.yaml")));
+        kustomization["images"].take()
+    };
+    // A digest is only in what is released: the image of a checkout is not built yet.
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = serde_json::json!([{"name": "skydock", "newTag": version}]);
+    assert_eq!(images("base"), expected);
+    let copied = "registry.example.com/skydock";
+    let expected = serde_json::json!([{"name": "skydock", "newName": copied}]);
+    for folder in EXAMPLES {
+        assert_eq!(images(folder), expected, "{folder}");
+    }
+}
+
+/// Returns the image of the Deployment among these objects.
+fn image(rendered: &str) -> String {
+    let objects = objects(rendered).unwrap();
+    let mut found = objects.iter().filter(|it| it["kind"] == "Deployment");
+    let pod = &found.next().unwrap()["spec"]["template"]["spec"];
+    pod["containers"][0]["image"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_digest_in_the_base_is_that_of_examples_and_chart() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_folder(&deploy(), dir.path()).unwrap();
+    let digest = format!("sha256:{:064}", 1);
+    // The second file is a link in `deploy/`, of which there is a copy.
+    for file in ["base/kustomization.yaml", "chart/base/kustomization.yaml"] {
+        let file = dir.path().join(file);
+        let pinned = skydock_image::pin(&crate::read(&file), "skydock:0.2.0", &digest);
+        fs::write(&file, pinned.unwrap()).unwrap();
+    }
+    let pinned = format!("registry.example.com/skydock:0.2.0@{digest}");
+    for folder in EXAMPLES {
+        let arguments = documented(folder);
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let example = dir.path().join(folder);
+        let by_helm = template_in(&example, &arguments).await.unwrap();
+        assert_eq!(image(&by_helm), pinned, "{folder}");
+        assert_eq!(image(&kustomize(&example).await), pinned, "{folder}");
+    }
+
+    // Of an image that an operator has built.
+    let other = format!("sha256:{:064}", 2);
+    let by_digest = format!("@{other}");
+    let cases = [
+        (("newTag", "1-shell"), "image.tag", ":1-shell"),
+        (("digest", &*other), "image.digest", &*by_digest),
+    ];
+    let mine = dir.path().join("mine");
+    fs::create_dir(&mine).unwrap();
+    for ((field, text), value, end) in cases {
+        let expected = format!("registry.example.com/skydock{end}");
+        let kustomization = serde_json::json!({
+            "resources": ["../base"],
+            "images": [{"name": "skydock", "newName": "registry.example.com/skydock", field: text}],
+        });
+        fs::write(mine.join("kustomization.yaml"), kustomization.to_string()).unwrap();
+        assert_eq!(image(&kustomize(&mine).await), expected);
+        let value = format!("--set={value}={text}");
+        assert_eq!(
+            image(&template_in(&mine, &[&value]).await.unwrap()),
+            expected
+        );
     }
 }

@@ -9,7 +9,9 @@ use skydock_support::checkout;
 
 use crate::alerts::sources;
 use crate::deploy;
-use crate::variants::{EXAMPLES, all, base, container, example, kustomization};
+use crate::variants::{
+    EXAMPLES, all, base, container, example, kustomization, with_init_container,
+};
 
 #[test]
 fn every_example_is_tested() {
@@ -29,8 +31,8 @@ fn the_flags_of_every_variant_are_valid() {
     let variants = all();
     assert_eq!(
         variants.len(),
-        7,
-        "base, examples, and two in the examples' comments"
+        8,
+        "base, examples, two in the examples' comments, and an init container"
     );
     assert!(variants.iter().any(|variant| variant.args.master.is_some()));
     for variant in variants {
@@ -62,6 +64,29 @@ fn the_plugin_is_either_in_the_image_or_mounted() {
         );
         assert!(variant.args.plugins.is_empty());
     }
+}
+
+#[test]
+fn an_init_container_writes_to_where_the_plugin_is_read() {
+    let variant = with_init_container();
+    let (read, volume) = variant.mount(&variant.plugin()).unwrap();
+    assert!(volume.empty_dir.is_some() && read.read_only == Some(true));
+
+    let [init] = variant.pod.init_containers.as_deref().unwrap() else {
+        panic!("several init containers");
+    };
+    let [written] = init.volume_mounts.as_deref().unwrap() else {
+        panic!("several mounts");
+    };
+    assert_eq!(
+        (&written.name, &written.mount_path),
+        (&read.name, &read.mount_path)
+    );
+    assert!(written.read_only.is_none());
+    // The image has a program with arguments, and does not need root.
+    assert!(init.command.is_none() && init.args.is_none());
+    let context = &container(&variant.pod).security_context;
+    assert_eq!(&init.security_context, context);
 }
 
 #[test]

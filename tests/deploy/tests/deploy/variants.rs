@@ -36,7 +36,10 @@ pub(crate) struct Kustomization {
 #[derive(Deserialize)]
 pub(crate) struct Patch {
     pub(crate) target: Target,
+    /// The text, also if it is in a file.
+    #[serde(default)]
     pub(crate) patch: String,
+    path: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +90,13 @@ pub(crate) fn yaml<T: for<'de> Deserialize<'de>>(text: &str) -> T {
 }
 
 pub(crate) fn kustomization(folder: &str) -> Kustomization {
-    yaml(&text(format!("{folder}/kustomization.yaml")))
+    let mut kustomization: Kustomization = yaml(&text(format!("{folder}/kustomization.yaml")));
+    for patch in kustomization.patches.iter_mut().flatten() {
+        if let Some(file) = &patch.path {
+            patch.patch = text(Path::new(folder).join(file));
+        }
+    }
+    kustomization
 }
 
 /// Returns the commented examples in a text, each parsed separately. An example starts with a line
@@ -153,7 +162,20 @@ pub(crate) fn base() -> Deployed {
 
 /// Returns an example with its components and these additional patches.
 pub(crate) fn example(folder: &str, more: Vec<Patch>) -> Deployed {
+    of_example(folder, kustomization(folder), more)
+}
+
+/// Returns the example of an own provider, with the plugin from an init container.
+pub(crate) fn with_init_container() -> Deployed {
+    let folder = "example-metal";
     let mut example = kustomization(folder);
+    let mut patches = example.patches.iter_mut().flatten();
+    let volume = patches.find(|it| it.path.as_deref() == Some(Path::new("image-volume.yaml")));
+    volume.expect("a patch").patch = text("example-metal/init-container.yaml");
+    of_example(folder, example, Vec::new())
+}
+
+fn of_example(folder: &str, mut example: Kustomization, more: Vec<Patch>) -> Deployed {
     let mut patches = Vec::new();
     add_components(folder, &example, &mut patches);
     patches.extend(example.patches.take().into_iter().flatten().chain(more));
@@ -177,7 +199,7 @@ fn add_components(folder: &str, kustomization: &Kustomization, patches: &mut Vec
 
 /// Returns all variants that `deploy/` describes.
 pub(crate) fn all() -> Vec<Deployed> {
-    let mut all = vec![base()];
+    let mut all = vec![base(), with_init_container()];
     for folder in EXAMPLES {
         let commented = commented_examples(&text(format!("{folder}/kustomization.yaml")));
         all.extend(

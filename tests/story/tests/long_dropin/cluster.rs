@@ -43,9 +43,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the node, with these images by their names; returns `None` if this machine cannot run
-    /// it and the test is to be skipped.
-    pub(crate) async fn start(node: &NodeSpec, images: &[(&str, Image)]) -> Result<Option<Self>> {
+    /// Starts the node, with these images by their names, each for one or more architectures;
+    /// returns `None` if this machine cannot run it and the test is to be skipped.
+    pub(crate) async fn start(
+        node: &NodeSpec,
+        images: &[(&str, Vec<Image>)],
+    ) -> Result<Option<Self>> {
         let paths = Paths::of_checkout()?;
         let plane = RealPlane::start().await?;
         let dir = tempfile::Builder::new()
@@ -54,7 +57,6 @@ impl Cluster {
         let mut archives = Vec::new();
         for (at, (name, image)) in images.iter().enumerate() {
             let archive = dir.path().join(format!("{at}.tar"));
-            let image = std::slice::from_ref(image);
             skydock_image::write(name, image, Layer::Plain, &archive)?;
             archives.push(archive);
         }

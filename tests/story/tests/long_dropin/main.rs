@@ -2,7 +2,7 @@
 //!
 //! Manifests of others run with another image and with mounts (`lists`); those with a script, with
 //! the image that has a shell. What keeps such a Pod from running is found by `skydock doctor`, and
-//! what that prints fixes it (`traps`).
+//! what that prints fixes it (`traps`). A plugin of one's own comes from an image (`own_plugin`).
 //!
 //! Needs root. Where that is missing, `SKYDOCK_NO_CONTAINERS=1` skips it.
 #![allow(
@@ -17,10 +17,11 @@
 
 mod cluster;
 mod lists;
+mod own_plugin;
 mod traps;
 
 use skydock_clusters::NodeSpec;
-use skydock_story::image::{self, IMAGE, SHELL_IMAGE};
+use skydock_story::image::{self, IMAGE, PLUGIN_IMAGE, SHELL_IMAGE};
 use tokio::sync::Mutex;
 
 use crate::cluster::{Cluster, NODE};
@@ -35,7 +36,7 @@ async fn manifests_of_others_need_only_image_and_mounts() {
     let node = NodeSpec::new(NODE);
     let image = image::of_checkout().expect("everything is built");
     let shell = image::with_shell(image.clone()).expect("the shell is downloaded");
-    let images = [(IMAGE, image), (SHELL_IMAGE, shell)];
+    let images = [(IMAGE, vec![image]), (SHELL_IMAGE, vec![shell])];
     let started = Box::pin(Cluster::start(&node, &images)).await;
     let Some(cluster) = started.expect("the node starts") else {
         return;
@@ -53,7 +54,8 @@ async fn manifests_of_others_need_only_image_and_mounts() {
 async fn the_doctor_finds_traps_and_its_fixes_work() {
     let _alone = ALONE.lock().await;
     let node = NodeSpec::new(NODE).without_provider_id();
-    let images = [(IMAGE, image::of_checkout().expect("everything is built"))];
+    let image = image::of_checkout().expect("everything is built");
+    let images = [(IMAGE, vec![image])];
     let started = Box::pin(Cluster::start(&node, &images)).await;
     let Some(cluster) = started.expect("the node starts") else {
         return;
@@ -65,4 +67,24 @@ async fn the_doctor_finds_traps_and_its_fixes_work() {
         failures.join("\n"),
         cluster.folder().display()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_init_container_brings_a_plugin() {
+    let _alone = ALONE.lock().await;
+    let node = NodeSpec::new(NODE).without_provider_id();
+    let image = image::of_checkout().expect("everything is built");
+    let plugin = image::of_plugin().expect("its program is downloaded");
+    let images = [(IMAGE, vec![image]), (PLUGIN_IMAGE, plugin)];
+    let started = Box::pin(Cluster::start(&node, &images)).await;
+    let Some(cluster) = started.expect("the node starts") else {
+        return;
+    };
+    if let Err(error) = Box::pin(own_plugin::run(&cluster)).await {
+        let state = cluster.state("skydock").await;
+        panic!(
+            "{error:?}\n{state}\nthe logs are in {}",
+            cluster.folder().display()
+        );
+    }
 }

@@ -32,9 +32,10 @@ struct Trap {
     deployments: Vec<Value>,
     /// Whether nodes have no Pod network.
     without_network: bool,
-    /// The check that finds it, and the object in its findings.
+    /// The check that finds it, the object in its findings, and how bad they are.
     check: &'static str,
     object: &'static str,
+    severity: &'static str,
     /// The words of a fix that is no command, and a command that does what they say.
     in_words: Option<(&'static str, &'static str)>,
 }
@@ -47,6 +48,7 @@ impl Trap {
             without_network: false,
             check,
             object: DEPLOYMENT,
+            severity: "problem",
             in_words: None,
         }
     }
@@ -55,7 +57,7 @@ impl Trap {
     fn is(&self, finding: &Value) -> bool {
         finding["check"] == self.check
             && finding["object"] == self.object
-            && finding["severity"] == "problem"
+            && finding["severity"] == self.severity
     }
 }
 
@@ -141,9 +143,16 @@ fn traps(inventory: &str) -> Vec<Trap> {
             "D5",
             vec![changed("nodeSelector", json!({"example.com/role": "edge"}))],
         ),
-        Trap::new("a port in use", "D6", vec![holder_of_the_port(), skydock()]),
+        Trap {
+            in_words: Some((
+                "stop Deployment kube-system/metal-ccm",
+                "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
+            )),
+            ..Trap::new("a port in use", "D6", vec![holder_of_the_port(), skydock()])
+        },
         Trap {
             object: LEASES,
+            severity: "warning",
             in_words: Some((
                 "stop one of them",
                 "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",

@@ -93,6 +93,11 @@ impl Ccm {
         self.workload.namespace == LEASE_NAMESPACE || accounts.contains(&self.account())
     }
 
+    /// Returns true if a shell runs what its command line says.
+    pub(super) fn is_script(&self) -> bool {
+        migrate::is_script(&words(&self.container))
+    }
+
     /// Returns its Lease, unless it needs none.
     pub(super) fn lease(&self) -> Option<LeaseName> {
         if !self.flags.is_on("leader-elect", true) {
@@ -182,9 +187,7 @@ pub(super) struct Flags {
 impl Flags {
     /// Reads the flags in the command line of a container.
     pub(super) fn of(container: &Container) -> Self {
-        let words = [&container.command, &container.args];
-        let words: Vec<_> = words.into_iter().flatten().flatten().cloned().collect();
-        let Some(read) = migrate::command_line(&words) else {
+        let Some(read) = migrate::command_line(&words(container)) else {
             return Self::default();
         };
         Self {
@@ -219,6 +222,12 @@ impl Flags {
             None => default,
         }
     }
+}
+
+/// Returns the command line of a container.
+fn words(container: &Container) -> Vec<String> {
+    let words = [&container.command, &container.args];
+    words.into_iter().flatten().flatten().cloned().collect()
 }
 
 fn words_of(read: &cli::arguments::Arguments) -> Vec<String> {

@@ -9,11 +9,15 @@ mod manifest;
 mod placement;
 mod running;
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, Pod},
 };
+
+pub(super) use self::running::unexplained;
 
 use super::{
     ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
@@ -27,6 +31,8 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// A Lease is expired if it was not renewed for this long. The clocks of machines differ.
 const EXPIRED: SignedDuration = SignedDuration::from_secs(60);
+/// No leader has a Lease for longer without renewing it, and no clock is ahead by more.
+const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
 /// Looks for one thing that keeps nodes waiting for their cloud.
 pub(super) struct Check {
@@ -183,8 +189,17 @@ impl<'a> Facts<'a> {
             .filter(|it| it.workload.replicas != Some(0) && !it.pods.iter().any(is_ready))
     }
 
-    /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody knows
-    /// who does.
+    /// Returns true if somebody holds the Lease of this cloud-controller-manager.
+    fn is_led(&self, ccm: &Ccm) -> bool {
+        let Some(lease) = ccm.lease() else {
+            return false;
+        };
+        let leases = self.leases().unwrap_or_default();
+        leases.iter().any(|it| it.holder.is_some() && it.is(&lease))
+    }
+
+    /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody else
+    /// is known to lead.
     fn may_lead(&self, ccm: &Ccm) -> bool {
         let runs = ccm.pods.iter().any(is_ready);
         let Some(lease) = ccm.lease() else {
@@ -195,7 +210,7 @@ impl<'a> Facts<'a> {
         };
         let held = leases.iter().find(|it| it.is(&lease));
         let Some(holder) = held.and_then(|it| it.holder) else {
-            return false;
+            return runs;
         };
 
         let holds = |it: &Ccm| it.pods.iter().any(|pod| is_holder(pod, holder));
@@ -238,6 +253,12 @@ impl<'a> Facts<'a> {
         self.snapshot.pods.as_deref().map_err(Clone::clone)
     }
 
+    /// Returns the Pods of components of the cluster, which nobody but an administrator can create.
+    fn system_pods(&self) -> Known<impl Iterator<Item = &'a Pod>> {
+        let pods = self.pods()?.iter();
+        Ok(pods.filter(|pod| pod_name(pod).0 == LEASE_NAMESPACE))
+    }
+
     /// Returns the nodes of interest.
     fn chosen(&self) -> Known<impl Iterator<Item = &'a Node>> {
         let node = self.node;
@@ -248,6 +269,25 @@ impl<'a> Facts<'a> {
     /// Returns the nodes of interest that wait for their cloud.
     fn waiting(&self) -> Known<Vec<&'a Node>> {
         Ok(self.chosen()?.filter(|node| waits(node)).collect())
+    }
+
+    /// Returns true if nodes may be of a cloud that is not Skydock's.
+    fn has_other_clouds(&self) -> bool {
+        let mut ccms = self.ccms();
+        let leads = self.leases().unwrap_or_default();
+        let leaders = leads.iter().filter(|it| it.holder.is_some()).count();
+        leaders > 1 || ccms.any(|it| !it.is_skydock())
+    }
+
+    /// Returns the clouds that nodes belong to, and their nodes.
+    fn clouds(&self) -> Known<BTreeMap<&'a str, Vec<&'a str>>> {
+        let mut schemes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for node in self.nodes()? {
+            if let Some((scheme, _)) = provider_id(node).split_once("://") {
+                schemes.entry(scheme).or_default().push(name_of(node));
+            }
+        }
+        Ok(schemes)
     }
 
     /// Returns why it is not certain that all cloud-controller-managers were found.
@@ -296,8 +336,12 @@ impl<'a> Leads<'a> {
         let spec = lease.spec.as_ref();
         let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
-        let lasts = SignedDuration::from_secs(seconds.unwrap_or_default().into()).max(EXPIRED);
-        let is_valid = renewed.is_some_and(|at| now.duration_since(at.0) <= lasts);
+        let lasts = SignedDuration::from_secs(seconds.unwrap_or_default().into());
+        let lasts = lasts.clamp(EXPIRED, LONGEST);
+        let is_valid = renewed.is_some_and(|at| {
+            let age = now.duration_since(at.0);
+            age <= lasts && age >= -LONGEST
+        });
 
         let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
         Self {
@@ -332,6 +376,13 @@ fn name_of(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
+/// Returns the provider ID of a node, which is empty if it has none.
+fn provider_id(node: &Node) -> &str {
+    let spec = node.spec.as_ref();
+    let id = spec.and_then(|spec| spec.provider_id.as_deref());
+    id.unwrap_or_default()
+}
+
 /// Returns a condition of a node: its status, and its message.
 fn condition<'a>(node: &'a Node, type_: &str) -> Option<(&'a str, &'a str)> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
@@ -358,6 +409,12 @@ fn is_holder(pod: &Pod, holder: &str) -> bool {
             .strip_prefix(name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     })
+}
+
+/// Returns true if the Pod has ended, or is being deleted: another one has to do its work.
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_some() || matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Returns true if all containers of the Pod are ready, or run without having said more yet.

@@ -44,7 +44,8 @@ pub(super) struct Finding {
 pub(super) enum Fix {
     /// A command for a shell.
     Command(String),
-    /// What to do where no command can do it.
+    /// What to do where no command can do it. It never begins with words of the cluster, which could
+    /// look like a command.
     Text(String),
 }
 
@@ -133,7 +134,7 @@ impl PodPatch {
                 let mut fixes = vec![Fix::Command(command)];
                 if let Some(manager) = &workload.managed_by {
                     fixes.push(Fix::Text(format!(
-                        "{manager} manages {}: change it there, too, or the change is lost",
+                        "change it in what manages {}, too, or the change is lost: {manager:?}",
                         workload.title()
                     )));
                 }
@@ -159,11 +160,16 @@ impl PodPatch {
                 "merge",
                 json!({"spec": {"template": {"spec": fields}}}).to_string(),
             ),
-            Self::Set(path, value) => (
-                "json",
-                json!([{"op": "add", "path": format!("/spec/template/spec{path}"), "value": value}])
-                    .to_string(),
-            ),
+            Self::Set(path, value) => {
+                let pod = "/spec/template/spec";
+                // Another change may have moved the container.
+                let test = container(workload, path).map(|(index, name)| {
+                    json!({"op": "test", "path": format!("{pod}/containers/{index}/name"), "value": name})
+                });
+                let add = json!({"op": "add", "path": format!("{pod}{path}"), "value": value});
+                let operations: Vec<_> = test.into_iter().chain([add]).collect();
+                ("json", Value::from(operations).to_string())
+            }
         };
         Some(format!(
             "kubectl --namespace {} patch {kind} {name} --type={format} --patch {}",
@@ -171,6 +177,13 @@ impl PodPatch {
             quote(&patch)
         ))
     }
+}
+
+/// Returns the index and the name of the container that a change at a JSON pointer is about.
+fn container<'a>(workload: &'a Workload, pointer: &str) -> Option<(usize, &'a str)> {
+    let index = pointer.strip_prefix("/containers/")?.split('/').next()?;
+    let index: usize = index.parse().ok()?;
+    Some((index, &workload.pod.containers.get(index)?.name))
 }
 
 /// Returns a JSON pointer as a path of fields.
@@ -185,8 +198,7 @@ pub(super) fn target(workload: &Workload) -> Option<(&'static str, Cow<'_, str>)
         "Deployment" => "deployment",
         "DaemonSet" => "daemonset",
         "StatefulSet" => "statefulset",
-        "ReplicaSet" => "replicaset",
-        "Job" => "job",
+        // Changes of others do not change their Pods.
         _ => return None,
     };
     // kubectl would take it for a flag.

@@ -18,6 +18,7 @@ use kube::{Client, Resource, api::ListParams, core::Request};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use skydock_kube::api::{with_causes, with_deadline, with_limit};
+use skydock_secrets::redacted;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -56,14 +57,7 @@ pub(super) async fn snapshot(client: &Client) -> Snapshot {
         client: with_limit(&with_deadline(client), ANSWER),
         until: Instant::now() + READ,
     };
-    let now = Timestamp::now();
-    if let Err(error) = reader.client.apiserver_version().await
-        && !matches!(&error, kube::Error::Api(_))
-    {
-        let why = format!("the API server does not answer: {}", with_causes(&error));
-        return Snapshot::new(now, Some(&Unknown(why)));
-    }
-    reader.all(now).await
+    reader.read().await
 }
 
 struct Reader {
@@ -73,6 +67,17 @@ struct Reader {
 }
 
 impl Reader {
+    async fn read(&self) -> Snapshot {
+        let now = Timestamp::now();
+        let why = match timeout_at(self.until, self.client.apiserver_version()).await {
+            Ok(Ok(_) | Err(kube::Error::Api(_))) => return self.all(now).await,
+            Ok(Err(error)) => with_causes(&error),
+            Err(_) => too_slow(),
+        };
+        let why = format!("the API server does not answer: {why}");
+        Snapshot::new(now, Some(&Unknown(why)))
+    }
+
     async fn all(&self, now: Timestamp) -> Snapshot {
         let mut all = Snapshot::new(now, None);
         let notices = &mut all.notices;
@@ -107,7 +112,7 @@ impl Reader {
             .into_iter()
             .filter(|it| it.is_trusted(&all.trusted))
             .collect();
-        all.leases = self.leases(&ccms, &mut all.notices).await;
+        all.leases = self.leases(&ccms, &mut all.unread, &mut all.notices).await;
         all.lacks = self.lacks(&ccms).await;
         all
     }
@@ -192,61 +197,85 @@ impl Reader {
     }
 
     async fn workloads(&self, notices: &mut Vec<String>) -> Known<Vec<Workload>> {
-        let mut all = Vec::new();
-        self.workloads_of::<Deployment>(notices, &mut all).await?;
-        self.workloads_of::<DaemonSet>(notices, &mut all).await?;
-        self.workloads_of::<StatefulSet>(notices, &mut all).await?;
+        let mut all = self.workloads_of::<Deployment>(notices).await?;
+        all.extend(self.workloads_of::<DaemonSet>(notices).await?);
+        all.extend(self.workloads_of::<StatefulSet>(notices).await?);
         Ok(all)
     }
 
-    /// Adds the workloads of a kind of all namespaces, or else of kube-system, that run a
+    /// Reads the workloads of a kind of all namespaces, or else of kube-system, that run a
     /// cloud-controller-manager.
     async fn workloads_of<K: Resource<DynamicType = ()>>(
         &self,
         notices: &mut Vec<String>,
-        all: &mut Vec<Workload>,
-    ) -> Known<()> {
+    ) -> Known<Vec<Workload>> {
+        match self.workloads_in::<K>(None, notices).await {
+            Err(Unknown(why)) => {
+                let some = self
+                    .workloads_in::<K>(Some(LEASE_NAMESPACE), notices)
+                    .await?;
+                let plural = K::plural(&());
+                notices.push(format!(
+                    "only {plural} of {LEASE_NAMESPACE} were read: {why}"
+                ));
+                Ok(some)
+            }
+            all => all,
+        }
+    }
+
+    async fn workloads_in<K: Resource<DynamicType = ()>>(
+        &self,
+        namespace: Option<&str>,
+        notices: &mut Vec<String>,
+    ) -> Known<Vec<Workload>> {
         let (kind, plural) = (K::kind(&()), K::plural(&()));
+        let mut found: Vec<Workload> = Vec::new();
         let mut undecoded = 0_usize;
-        let mut add = |item: Value| match Workload::read(&kind, &item, Origin::Cluster) {
-            Some(workload) => all.extend(Some(workload).filter(|it| Ccm::new(it).is_some())),
+        let add = |item: Value| match Workload::read(&kind, &item, Origin::Cluster) {
+            Some(workload) => found.extend(Some(workload).filter(|it| Ccm::new(it).is_some())),
             None => undecoded += 1,
         };
-        let path = K::url_path(&(), None);
-        if let Err(Unknown(why)) = self.pages(&path, &plural, "", notices, &mut add).await {
-            let path = K::url_path(&(), Some(LEASE_NAMESPACE));
-            self.pages(&path, &plural, "", notices, &mut add).await?;
-            notices.push(format!(
-                "only {plural} of {LEASE_NAMESPACE} were read: {why}"
-            ));
-        }
+        let path = K::url_path(&(), namespace);
+        self.pages(&path, &plural, "", notices, add).await?;
         if undecoded > 0 {
             notices.push(format!("{undecoded} {plural} could not be decoded"));
         }
-        Ok(())
+        Ok(found)
     }
 
-    /// Reads the Leases of kube-system, and those that cloud-controller-managers name.
-    async fn leases(&self, ccms: &[Ccm], notices: &mut Vec<String>) -> Known<Vec<Lease>> {
-        let leases = ccms.iter().filter_map(Ccm::lease);
-        let mut namespaces: Vec<_> = leases.map(|it| it.namespace).collect();
-        namespaces.push(LEASE_NAMESPACE.to_owned());
-        namespaces.sort();
-        namespaces.dedup();
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        namespaces.retain(|it| {
-            let is_valid = !it.is_empty() && it.chars().all(is_name);
-            if !is_valid {
-                notices.push(format!(
-                    "--leader-elect-resource-namespace={it:?} is no namespace"
-                ));
-            }
-            is_valid
-        });
+    /// Reads the Leases of kube-system, and those of other namespaces that cloud-controller-managers
+    /// name, as far as they can be read.
+    async fn leases(
+        &self,
+        ccms: &[Ccm],
+        unread: &mut Vec<String>,
+        notices: &mut Vec<String>,
+    ) -> Known<Vec<Lease>> {
+        let mut all = self
+            .list::<Lease>(Some(LEASE_NAMESPACE), "", notices, |_| true)
+            .await?;
 
-        let mut all = Vec::new();
+        let leases = ccms.iter().filter_map(Ccm::lease);
+        let mut namespaces: BTreeSet<_> = leases.map(|it| it.namespace).collect();
+        namespaces.remove(LEASE_NAMESPACE);
         for namespace in namespaces {
-            all.extend(self.list(Some(&namespace), "", notices, |_| true).await?);
+            if !is_label(&namespace) {
+                notices.push(format!(
+                    "--leader-elect-resource-namespace={namespace:?} is not a valid namespace"
+                ));
+                continue;
+            }
+            match self
+                .list::<Lease>(Some(&namespace), "", notices, |_| true)
+                .await
+            {
+                Ok(some) => all.extend(some),
+                Err(Unknown(why)) => {
+                    notices.push(format!("Leases of {namespace} were not read: {why}"));
+                    unread.push(namespace);
+                }
+            }
         }
         Ok(all)
     }
@@ -318,12 +347,16 @@ impl Reader {
     ) -> Known<T> {
         match timeout_at(self.until, self.client.request::<T>(request)).await {
             Ok(answer) => answer.map_err(|error| unknown(what, &error)),
-            Err(_) => Err(Unknown(format!(
-                "cannot {what}: reading the cluster takes longer than {} s",
-                READ.as_secs()
-            ))),
+            Err(_) => Err(Unknown(format!("cannot {what}: {}", too_slow()))),
         }
     }
+}
+
+/// Returns true for a DNS label, as the name of a namespace is.
+fn is_label(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let has_dash = text.starts_with('-') || text.ends_with('-');
+    (1..=63).contains(&text.len()) && !has_dash && text.chars().all(is_plain)
 }
 
 /// Returns the question whether an account has a permission.
@@ -367,13 +400,17 @@ fn decision(answer: &Value) -> Result<bool, String> {
     }
 }
 
+fn too_slow() -> String {
+    format!("reading the cluster takes longer than {} s", READ.as_secs())
+}
+
 /// Says why something is not known.
 fn unknown(what: &str, error: &kube::Error) -> Unknown {
     let why = match error {
         kube::Error::Api(status) => status.message.clone(),
         error => with_causes(error),
     };
-    Unknown(format!("cannot {what}: {why}"))
+    Unknown(format!("cannot {what}: {}", redacted(&why)))
 }
 
 #[cfg(test)]
@@ -557,6 +594,66 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_list_that_fails_midway_is_read_once() {
+        let api = FakeApi::default();
+        let reader = Reader {
+            client: api.client(),
+            until: Instant::now() + READ,
+        };
+        let ccm = json!({"metadata": {"name": "ccm", "namespace": "kube-system"}, "spec": {"template": {"spec": {
+            "containers": [{"name": "ccm", "image": "x/skydock"}]}}}});
+        let first = json!({"metadata": {"continue": "next"}, "items": [ccm]});
+        api.answer("GET", "/apis/apps/v1/deployments", 200, first);
+        let expired = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
+            "message": "it is too old: password=S3CRET9x"});
+        api.answer("GET", "/apis/apps/v1/deployments", 410, expired);
+        let system = "/apis/apps/v1/namespaces/kube-system/deployments";
+        api.answer("GET", system, 200, json!({"items": [ccm]}));
+
+        let mut notices = Vec::new();
+        let found = reader.workloads_of::<Deployment>(&mut notices).await;
+        assert_eq!(found.map(|all| all.len()), Ok(1));
+        let notices = notices.join("\n");
+        assert!(
+            notices.contains("only deployments of kube-system") && !notices.contains("S3CRET"),
+            "{notices}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_namespace_does_not_hide_the_leases_of_others() {
+        let api = FakeApi::default();
+        let ccm = |namespace: &str| {
+            let arg = format!("--leader-elect-resource-namespace={namespace}");
+            let object = json!({"metadata": {"name": "ccm", "namespace": "kube-system"}, "spec": {"template": {"spec": {
+                "containers": [{"name": "ccm", "image": "x/skydock", "args": [arg]}]}}}});
+            Ccm::new(&Workload::read("Deployment", &object, Origin::Cluster).unwrap()).unwrap()
+        };
+        let path =
+            |namespace: &str| format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let lease = json!({"items": [{"metadata": {"name": "a"}}]});
+        api.answer("GET", &path("kube-system"), 200, lease.clone());
+        api.fail("GET", &path("denied"), 403, "Forbidden");
+        api.answer("GET", &path("other"), 200, lease);
+
+        let reader = Reader {
+            client: api.client(),
+            until: Instant::now() + READ,
+        };
+        let long = "a".repeat(64);
+        let ccms = ["denied", "other", "a/../../b", "a b", "-a", long.as_str()].map(ccm);
+        let (mut unread, mut notices) = (Vec::new(), Vec::new());
+        let leases = reader.leases(&ccms, &mut unread, &mut notices).await;
+        assert_eq!(leases.map(|all| all.len()), Ok(2));
+        assert_eq!(unread, ["denied"]);
+        assert_eq!((notices.len(), api.requests().len()), (5, 3));
+
+        // Without these, nothing is known.
+        api.fail("GET", &path("kube-system"), 403, "Forbidden");
+        assert!(reader.leases(&[], &mut unread, &mut notices).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_api_server_that_does_not_answer_is_waited_for_once() {
         let api = FakeApi::default();
         let read = snapshot(&api.client()).await;
@@ -567,5 +664,18 @@ mod tests {
                 .starts_with("the API server does not answer")
         );
         assert_eq!(api.requests().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_request_takes_longer_than_all_may_take() {
+        let api = FakeApi::default();
+        api.hang("GET", "/version");
+        let start = Instant::now();
+        let reader = Reader {
+            client: api.client(),
+            until: start + Duration::from_secs(1),
+        };
+        let read = reader.read().await;
+        assert!(read.nodes.is_err() && start.elapsed() < Duration::from_secs(2));
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use skydock_cloud::text::{SENTENCE, escape, shown};
 
 use super::{
-    checks::{CHECKS, Check, Facts},
+    checks::{CHECKS, Check, Facts, unexplained},
     finding::{Finding, Fix, Severity, for_cluster},
     snapshot::Unknown,
 };
@@ -97,11 +97,22 @@ impl Report {
             }));
         }
 
-        findings.sort_by_key(|found| found.finding.severity);
         let is_problem = |found: &Found| found.finding.severity == Severity::Problem;
+        let is_complete = unknown.is_empty() && facts.snapshot.notices.is_empty();
+        if is_complete
+            && !findings.iter().any(is_problem)
+            && let Some(finding) = unexplained(facts)
+        {
+            findings.push(Found {
+                check: "D16",
+                finding: safe(finding, &facts.snapshot.kubectl),
+            });
+        }
+
+        findings.sort_by_key(|found| found.finding.severity);
         let result = if findings.iter().any(is_problem) {
             Verdict::Problems
-        } else if unknown.is_empty() && facts.snapshot.notices.is_empty() {
+        } else if is_complete {
             Verdict::Ok
         } else {
             Verdict::Unknown
@@ -138,8 +149,10 @@ impl Report {
                 finding.object, finding.saw, finding.why
             );
             for fix in &finding.fix {
-                let (Fix::Command(text) | Fix::Text(text)) = fix;
-                let _ = writeln!(out, "  fix: {text}");
+                let _ = match fix {
+                    Fix::Command(command) => writeln!(out, "  run: {command}"),
+                    Fix::Text(text) => writeln!(out, "  fix: {text}"),
+                };
             }
         }
 
@@ -185,9 +198,15 @@ fn title(id: &str) -> &'static str {
     check.map(|check| check.title).unwrap_or_default()
 }
 
-/// Returns a text from the cluster as it can be shown.
+/// Returns a text from the cluster as it can be shown, with an ellipsis if that is not all of it.
 fn sentence(text: &str) -> String {
-    shown(text.trim(), SENTENCE).into_owned()
+    let text = text.trim();
+    let begun = shown(text, SENTENCE);
+    if begun.len() < escape(text).len() {
+        format!("{begun}…")
+    } else {
+        begun.into_owned()
+    }
 }
 
 /// Returns a finding as it can be shown. `kubectl` are the flags that name the cluster.

@@ -1,7 +1,7 @@
 //! The snapshot that checks see: what was read from the cluster, and from a manifest that is not
 //! applied yet.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -41,6 +41,8 @@ pub(super) struct Snapshot {
     pub(super) workloads: Known<Vec<Workload>>,
     /// Leases of cloud-controller-managers, and others of kube-system.
     pub(super) leases: Known<Vec<Lease>>,
+    /// Other namespaces that cloud-controller-managers name, but whose Leases could not be read.
+    pub(super) unread: Vec<String>,
     /// Warnings about nodes.
     pub(super) events: Known<Vec<Event>>,
     /// Requests of kubelets for certificates.
@@ -73,6 +75,7 @@ impl Snapshot {
             pods: nothing(unknown),
             workloads: nothing(unknown),
             leases: nothing(unknown),
+            unread: Vec::new(),
             events: nothing(unknown),
             requests: nothing(unknown),
             endpoints: nothing(unknown),
@@ -206,9 +209,15 @@ impl Workload {
         (&self.kind, &self.namespace, &self.name) == (&other.kind, &other.namespace, &other.name)
     }
 
-    /// Returns kind, namespace and name.
+    /// Returns kind, namespace and name. Whoever creates a Pod chooses the kind and the name of its
+    /// owner: what looks like more than a word is quoted.
     pub(super) fn title(&self) -> String {
-        format!("{} {}/{}", self.kind, self.namespace, self.name)
+        format!(
+            "{} {}/{}",
+            word(&self.kind),
+            self.namespace,
+            word(&self.name)
+        )
     }
 
     /// Returns true if it runs one Pod on each node.
@@ -245,14 +254,29 @@ fn owner(pod: &Pod) -> Owner {
 
     match owner.kind.as_str() {
         "ReplicaSet" => {
-            let deployment = owner.name.rsplit_once('-').map(|(name, _)| name);
-            of("Deployment", deployment.unwrap_or(&owner.name))
+            // With this label at its end, it is the name of a ReplicaSet of a Deployment.
+            let labels = metadata.labels.as_ref();
+            let hash = labels.and_then(|labels| labels.get("pod-template-hash"));
+            let start = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str()));
+            match start.and_then(|start| start.strip_suffix('-')) {
+                Some(deployment) => of("Deployment", deployment),
+                None => of("ReplicaSet", &owner.name),
+            }
         }
         "Node" => {
             let suffix = format!("-{}", owner.name);
             of("Pod", name.strip_suffix(&suffix).unwrap_or(name))
         }
         kind => of(kind, &owner.name),
+    }
+}
+
+fn word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    if text.chars().all(is_plain) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{text:?}"))
     }
 }
 

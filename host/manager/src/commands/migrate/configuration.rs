@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use skydock_credentials::Variable;
+use skydock_egress::TargetPattern;
 use skydock_sandbox::{Permissions, metadata::Metadata};
 
 /// Stands for the image with the plugin.
@@ -42,6 +43,55 @@ impl PluginFile {
     fn reaches_nothing(&self) -> bool {
         self.hosts.as_ref().is_some_and(Vec::is_empty)
     }
+
+    /// Returns the prefixes of provider IDs that it asks for and that do not bear its name, as far as
+    /// they do not depend on its configuration.
+    fn foreign_ids(&self) -> Vec<&str> {
+        let by_name = Permissions::by_name(&self.name).provider_ids;
+        let is_permitted = |id: &str| by_name.iter().any(|prefix| id.starts_with(prefix.as_str()));
+        let ids = self.provider_ids.iter().map(String::as_str);
+        ids.filter(|id| !id.contains('*') && !is_permitted(id))
+            .collect()
+    }
+
+    /// Returns what an operator has to decide about it.
+    pub(super) fn wishes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let foreign = self.foreign_ids();
+        if !foreign.is_empty() {
+            notes.push(format!(
+                "the plugin asks for provider IDs of other names, {}: uncomment its permission in config.yaml if your nodes have them and you \
+                 trust it with these nodes",
+                foreign.join(", ")
+            ));
+        }
+
+        // The plugin in the image is Skydock's, whatever this file says.
+        let hosts = self.hosts.as_deref().unwrap_or_default();
+        let rules = rules(hosts);
+        if let Some((first, others)) = rules.split_first()
+            && !is_in_image(&self.name)
+        {
+            notes.push(format!(
+                "config.yaml lets the plugin reach {}, with the credential: make sure that it belongs to your cloud",
+                first.host
+            ));
+            for other in others {
+                notes.push(format!(
+                    "the plugin asks for {}: uncomment its rule in config.yaml if it belongs to your cloud",
+                    other.host
+                ));
+            }
+        }
+
+        let unclear = hosts
+            .iter()
+            .filter(|host| *host != "*" && target(host).is_none());
+        notes.extend(unclear.map(|host| {
+            format!("the plugin asks for {host}, for which there is no rule in config.yaml: add one if you know the host")
+        }));
+        notes
+    }
 }
 
 /// Returns true if Skydock's image has the plugin with this name.
@@ -62,6 +112,48 @@ pub(super) struct Cloud<'a> {
     pub(super) secrets: &'a [String],
 }
 
+impl Cloud<'_> {
+    /// Returns the name under which the plugin runs.
+    fn name(&self) -> &str {
+        let provider = self.provider.filter(|name| is_name(name));
+        let plugin = self.plugin.map(|plugin| plugin.name.as_str());
+        plugin.or(provider).unwrap_or("plugin")
+    }
+
+    fn has_credential(&self) -> bool {
+        !self.plugin.is_some_and(PluginFile::reaches_nothing)
+    }
+
+    /// Returns where the login of clouds is that have one of their own.
+    fn login(&self) -> Option<&'static str> {
+        match self.name() {
+            name if name.contains("openstack") => Some("that of cloud.conf"),
+            "aws" => Some("the role of the instance"),
+            _ => None,
+        }
+    }
+
+    /// Returns the environment variable that the credential reads.
+    pub(super) fn variable(&self) -> Option<&str> {
+        let first = self.secrets.first().map(String::as_str);
+        first.filter(|_| self.has_credential() && self.login().is_none())
+    }
+
+    /// Returns what is said about a login in the environment that the credential does not have.
+    pub(super) fn other_login(&self) -> Option<String> {
+        let is_left = self.has_credential() && !self.secrets.is_empty();
+        let login = self.login().filter(|_| is_left)?;
+        Some(format!(
+            "the credential in config.yaml has another login, {login}, than the environment variables {}: if that one has to stay, write \
+             it into a file that the credential names",
+            self.secrets.join(", ")
+        ))
+    }
+}
+
+/// What the names of variables end with that say where a secret is, or whose it is.
+const NO_SECRETS: [&str; 6] = ["DIR", "FILE", "NAME", "NAMESPACE", "PATH", "URL"];
+
 /// Returns the names of environment variables that probably have secrets, the most likely first.
 pub(super) fn secrets(container: &Map<String, Value>) -> Vec<String> {
     let env = container.get("env").and_then(Value::as_array);
@@ -73,7 +165,8 @@ pub(super) fn secrets(container: &Map<String, Value>) -> Vec<String> {
         let words = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
         let is_named = words.iter().any(|word| name.contains(word));
         let is_secret = variable.pointer("/valueFrom/secretKeyRef").is_some();
-        if (is_named || is_secret) && Variable::try_from(name.to_owned()).is_ok() {
+        let is_place = NO_SECRETS.iter().any(|end| name.ends_with(end));
+        if (is_named || is_secret) && !is_place && Variable::try_from(name.to_owned()).is_ok() {
             found.push((!is_named, name.to_owned()));
         }
     }
@@ -94,17 +187,17 @@ const READ: [&str; 7] = [
     "XDG_CACHE_HOME",
 ];
 
-/// Returns what is said about environment variables that nobody reads, apart from the first of the
-/// secrets, and those that the arguments name.
+/// Returns what is said about environment variables that nobody reads, apart from that of the
+/// credential, and those that the arguments name.
 pub(super) fn unread(
     container: &Map<String, Value>,
-    secrets: &[String],
+    credential: Option<&str>,
     arguments: &[String],
 ) -> Vec<String> {
     let env = container.get("env").and_then(Value::as_array);
     let names = env.into_iter().flatten();
     let names = names.filter_map(|variable| variable.get("name")?.as_str());
-    let is_secret = |name: &str| secrets.first().is_some_and(|secret| secret == name);
+    let is_secret = |name: &str| credential == Some(name);
     let is_argument = |name: &str| {
         let reference = format!("$({name})");
         arguments.iter().any(|word| word.contains(&reference))
@@ -166,11 +259,7 @@ pub(super) fn to_mount(text: &str) -> Option<String> {
 /// Returns the text of the file.
 pub(super) fn text(cloud: &Cloud<'_>) -> String {
     let unknown = PluginFile {
-        name: cloud
-            .provider
-            .filter(|name| is_name(name))
-            .unwrap_or("plugin")
-            .to_owned(),
+        name: cloud.name().to_owned(),
         ..PluginFile::default()
     };
     let plugin = cloud.plugin.unwrap_or(&unknown);
@@ -187,10 +276,15 @@ pub(super) fn text(cloud: &Cloud<'_>) -> String {
     out.push_str(
         "  # What the plugin may reach: replace names that stand for others, such as those with `region` or `example`.\n  egress:\n",
     );
-    for (rule, host) in rules(plugin.hosts.as_deref().unwrap_or_default()) {
-        out.push_str(&format!(
-            "  - name: {rule}\n    to: {host}\n    credential: cloud\n"
-        ));
+    let rules = rules(plugin.hosts.as_deref().unwrap_or_default());
+    let unknown = Rule {
+        name: "api".to_owned(),
+        host: SOME_API.to_owned(),
+    };
+    let (first, others) = rules.split_first().unwrap_or((&unknown, &[]));
+    out.push_str(&first.text("  "));
+    for other in others {
+        out.push_str(&other.text(if is_in_image(name) { "  " } else { "  # " }));
     }
     out.push_str(&format!(
         "credentials:\n# In production, name the digest of the plugin. `skydock config schema` shows all types of credentials.\n- name: cloud\n  \
@@ -200,49 +294,69 @@ pub(super) fn text(cloud: &Cloud<'_>) -> String {
     out
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty()
+/// Returns true for the name of a plugin.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=63).contains(&name.len())
         && name
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Returns the permission for provider IDs that the name of the plugin does not include.
+/// Returns the permission for provider IDs that the name of the plugin does not include, as a
+/// comment: only the operator knows whose they are.
 fn permissions(plugin: &PluginFile) -> String {
-    let by_name = Permissions::by_name(&plugin.name).provider_ids;
-    let is_permitted = |id: &&String| by_name.iter().any(|prefix| id.starts_with(prefix));
-    let ids = plugin.provider_ids.iter().filter(|id| !id.contains('*'));
-    let ids: Vec<_> = ids.filter(|id| !is_permitted(id)).collect();
-    if ids.is_empty() {
+    let foreign = plugin.foreign_ids();
+    if foreign.is_empty() {
         return String::new();
     }
 
-    let all: Vec<_> = by_name.iter().chain(ids).map(String::as_str).collect();
-    format!("  permissions:\n    providerIDs: {}\n", Value::from(all))
+    let by_name = Permissions::by_name(&plugin.name).provider_ids;
+    let all: Vec<_> = by_name.iter().map(String::as_str).chain(foreign).collect();
+    format!(
+        "  # The plugin asks for provider IDs of other names.\n  # permissions:\n  #   providerIDs: {}\n",
+        Value::from(all)
+    )
 }
 
-/// Returns the name and the target of a rule for each host that the plugin wants to reach, as far as
-/// that does not depend on its configuration.
-fn rules(hosts: &[String]) -> Vec<(String, String)> {
-    let mut rules: Vec<(String, String)> = Vec::new();
-    for host in hosts.iter().filter(|host| *host != "*") {
-        let host = host.replace('*', REGION);
-        let name = host.split("://").nth(1).unwrap_or_default();
-        let name = name.split(['.', ':', '/']).next().unwrap_or_default();
-        let name = if is_name(name) { name } else { "api" };
+/// A rule for a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    name: String,
+    host: String,
+}
 
-        let number = rules.len() + 1;
-        let is_taken = rules.iter().any(|(taken, _)| taken == name);
-        let name = if is_taken {
-            format!("{name}-{number}")
-        } else {
-            name.to_owned()
-        };
-        rules.push((name, host));
+impl Rule {
+    /// Returns the lines of the rule.
+    fn text(&self, start: &str) -> String {
+        let Self { name, host } = self;
+        format!("{start}- name: {name}\n{start}  to: {host}\n{start}  credential: cloud\n")
     }
+}
 
-    if rules.is_empty() {
-        rules.push(("api".to_owned(), SOME_API.to_owned()));
+/// Returns the target of a rule for a host that a plugin wants to reach; `None` if that depends on
+/// its configuration.
+fn target(host: &str) -> Option<String> {
+    let target: TargetPattern = host.replace('*', REGION).parse().ok()?;
+    Some(target.to_string())
+}
+
+/// Returns a rule for each host that the plugin wants to reach, as far as that does not depend on its
+/// configuration.
+fn rules(hosts: &[String]) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    for host in hosts.iter().filter_map(|host| target(host)) {
+        if rules.iter().any(|rule| rule.host == host) {
+            continue;
+        }
+        let label = host.split("://").nth(1).unwrap_or_default();
+        let label = label.split(['.', ':']).next().unwrap_or_default();
+        let label = if is_name(label) { label } else { "api" };
+
+        let numbered = (2..).map(|number| format!("{label}-{number}"));
+        let name = std::iter::once(label.to_owned())
+            .chain(numbered)
+            .find(|name| rules.iter().all(|rule| rule.name != *name));
+        rules.extend(name.map(|name| Rule { name, host }));
     }
     rules
 }
@@ -251,7 +365,7 @@ fn rules(hosts: &[String]) -> Vec<(String, String)> {
 fn credential(name: &str, cloud: &Cloud<'_>) -> String {
     let conf = cloud.cloud_config.filter(|path| path.starts_with('/'));
 
-    match (name, conf, cloud.secrets) {
+    match (name, conf, cloud.variable()) {
         (name, conf, _) if name.contains("openstack") => format!(
             "  type: session\n  login:\n    keystone:\n      cloudConf: {}\n",
             Value::from(conf.unwrap_or("/etc/kubernetes/cloud.conf"))
@@ -260,7 +374,7 @@ fn credential(name: &str, cloud: &Cloud<'_>) -> String {
             "  type: aws-sigv4\n  # The role of the instance; in a Pod with a role, webIdentity.\n  source: {{imds: {{}}}}\n  \
              services: [ec2, elasticloadbalancing]\n  regions: [{REGION}]\n"
         ),
-        (_, _, [variable, ..]) => format!(
+        (_, _, Some(variable)) => format!(
             "  type: header\n  header: Authorization\n  prefix: \"Bearer \"\n  # A file (valueFile) can be replaced without a restart.\n  \
              valueEnv: {variable}\n"
         ),

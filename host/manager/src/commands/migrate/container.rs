@@ -5,13 +5,7 @@ use std::ffi::OsString;
 use serde_json::Value;
 
 use super::script::{self, Script};
-use crate::{
-    cli::{
-        self,
-        arguments::executable::{Word, is_flag_of_starter, recognize},
-    },
-    config,
-};
+use crate::{cli, config};
 
 /// What becomes of a command line.
 #[derive(Debug, Default)]
@@ -56,7 +50,7 @@ pub(super) fn words(container: &Value) -> Vec<String> {
 }
 
 /// Returns true if a shell runs some of the words.
-pub(super) fn is_script(words: &[String]) -> bool {
+pub(in crate::commands) fn is_script(words: &[String]) -> bool {
     script::shell_at(words).is_some()
 }
 
@@ -65,7 +59,7 @@ fn started(words: &[String]) -> Option<Script> {
     let Some(at) = script::shell_at(words) else {
         return Some(Script {
             words: words.to_vec(),
-            unclear: Vec::new(),
+            ..Script::default()
         });
     };
     script::of(words.get(at..)?)
@@ -76,14 +70,11 @@ pub(super) fn programs(words: &[String]) -> Vec<String> {
     let words = started(words).unwrap_or_default().words;
     let first = words.first().filter(|word| !word.starts_with('-'));
 
-    let is_before = |word: &&String| match word.strip_prefix("--") {
-        Some(flag) => {
-            let name = flag.split('=').next().unwrap_or_default();
-            name.is_empty() || is_flag_of_starter(name)
-        }
-        None => recognize(word) == Word::Executable,
-    };
-    let rest = words.iter().skip(1).take_while(is_before);
+    // The next word may be the value of an option.
+    let has_value =
+        |word: &str| word == "--log-file" || (word.starts_with('-') && !word.starts_with("--"));
+    let rest = words.iter().skip(1);
+    let rest = rest.take_while(|word| script::is_starter(word) && !has_value(word));
     let rest = rest.filter(|word| first.is_some() && !word.starts_with('-'));
     first.into_iter().chain(rest).cloned().collect()
 }
@@ -108,7 +99,7 @@ pub(super) fn sort(
     is_set: impl Fn(&str) -> bool,
 ) -> Result<Arguments, Vec<String>> {
     let shell = is_script(words);
-    let Some(script) = started(words) else {
+    let Some(mut script) = started(words) else {
         return Err(vec![
             "its script starts no cloud-controller-manager that is known".to_owned(),
         ]);
@@ -117,6 +108,7 @@ pub(super) fn sort(
         return Err(script.unclear);
     }
 
+    let dropped = std::mem::take(&mut script.dropped);
     let read = read(script);
     let mut arguments = Arguments::default();
 
@@ -125,6 +117,8 @@ pub(super) fn sort(
             "replaced the script by the flags in it: Skydock's image has no shell".to_owned(),
         );
     }
+    let dropped = dropped.iter().map(|what| format!("dropped {what}"));
+    arguments.notes.extend(dropped);
     for executable in &read.executables {
         let note = format!("dropped {executable}: it is an executable of another image");
         arguments.notes.push(note);
@@ -160,16 +154,41 @@ pub(super) fn sort(
         .filter(|word| dropped.next_if_eq(&word).is_none())
         .collect();
 
-    let unclear: Vec<_> = arguments
-        .kept
-        .iter()
-        .filter_map(|word| unclear_value(word, &is_set))
-        .collect();
+    let words = unclear_words(&arguments.kept, &read.unknown);
+    let values = arguments.kept.iter();
+    let values = values.filter_map(|word| unclear_value(word, &is_set));
+    let unclear: Vec<_> = words.into_iter().map(str::to_owned).chain(values).collect();
     if !unclear.is_empty() {
         return Err(unclear);
     }
     arguments.notes.extend(problem(&arguments.kept));
     Ok(arguments)
+}
+
+/// Returns what may have flags in it that are not read as such.
+fn unclear_words(kept: &[String], unknown: &[String]) -> Vec<&'static str> {
+    let mut unclear = Vec::new();
+    // Other words that are neither flags nor values are unknown.
+    if kept.first().is_some_and(|word| !word.starts_with('-')) {
+        unclear.push("its first argument is a subcommand of Skydock");
+    }
+    if kept.iter().any(|word| word == "--") {
+        unclear.push("`--`, after which nothing is a flag");
+    }
+
+    let mut is_value = false;
+    for word in unknown {
+        let is_flag = word.starts_with('-');
+        let name = word.split('=').next().unwrap_or_default();
+        if name.contains("$(") && !is_value {
+            unclear.push("a variable that may be a flag");
+        }
+        if !is_flag && !is_value && word.contains(char::is_whitespace) {
+            unclear.push("a word with blanks that is not the value of a flag");
+        }
+        is_value = is_flag && !word.contains('=');
+    }
+    unclear
 }
 
 /// Returns why nobody replaces a part of a flag's value that looks as if somebody did. The value may

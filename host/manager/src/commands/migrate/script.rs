@@ -3,7 +3,7 @@
 mod tokens;
 
 use self::tokens::{Kind, Token, is_name};
-use crate::cli::arguments::executable::{Word, recognize};
+use crate::cli::arguments::executable::{Word, is_flag_of_starter, recognize};
 
 /// A command that starts a cloud-controller-manager.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(super) struct Script {
     pub(super) words: Vec<String>,
     /// What these words do not say; empty if they say everything.
     pub(super) unclear: Vec<String>,
+    /// What the shell does in addition, and nobody does without it.
+    pub(super) dropped: Vec<String>,
 }
 
 /// Words of the shell before a command.
@@ -21,10 +23,21 @@ const RUNNERS: [&str; 2] = ["busybox", "env"];
 /// Options of `set` with a name. None of them changes the words of a command.
 const OPTIONS: [&str; 5] = ["allexport", "errexit", "nounset", "pipefail", "xtrace"];
 
+/// Returns true for a program that starts another one, and for the options of such programs.
+pub(super) fn is_starter(word: &str) -> bool {
+    match word.strip_prefix("--") {
+        Some(flag) => {
+            let name = flag.split('=').next().unwrap_or_default();
+            name.is_empty() || is_flag_of_starter(name)
+        }
+        // Templates leave empty words.
+        None => word.is_empty() || word.starts_with('-') || recognize(word) == Word::Executable,
+    }
+}
+
 /// Returns the position of the shell, or the program like `env`, that runs the words after it.
 pub(super) fn shell_at(words: &[String]) -> Option<usize> {
-    let is_starter = |word: &&String| *word == "--" || recognize(word) == Word::Executable;
-    let at = words.iter().take_while(is_starter).count();
+    let at = words.iter().take_while(|word| is_starter(word)).count();
     let word = words.get(at)?;
     (recognize(word) == Word::Shell).then_some(at)
 }
@@ -48,6 +61,11 @@ pub(super) fn of(words: &[String]) -> Option<Script> {
     script
         .unclear
         .extend(assignments.map(|word| variable(word)));
+    if shell_at(&script.words).is_some() {
+        script
+            .unclear
+            .push("another shell in the script".to_owned());
+    }
     Some(script)
 }
 
@@ -85,6 +103,7 @@ fn of_shell(words: &[String]) -> Option<Script> {
 struct Command {
     line: usize,
     words: Vec<String>,
+    is_redirected: bool,
     /// Whether a redirection is before some of its words.
     is_split: bool,
 }
@@ -97,6 +116,15 @@ impl Command {
         };
         let before = self.words.iter().take_while(is_before).count();
         self.words.split_at(before)
+    }
+
+    fn is_keyword(&self) -> bool {
+        let mut words = self.words.iter();
+        !self.words.is_empty() && words.all(|word| KEYWORDS.contains(&word.as_str()))
+    }
+
+    fn texts(&self) -> Vec<&str> {
+        self.words.iter().map(String::as_str).collect()
     }
 
     /// Returns true if it starts a program that may be a cloud-controller-manager.
@@ -181,34 +209,85 @@ fn read(script: &str) -> Option<Script> {
     };
     let start = likely.or_else(only)?;
 
-    let mut words = Vec::new();
-    for (index, command) in commands.iter().enumerate() {
-        if index == start {
-            words = command.parts().1.to_vec();
-            unclear.extend(command.unclear());
-        } else if !command.is_setting() {
+    let (mut before, rest) = commands.split_at(start);
+    let mut dropped = Vec::new();
+    while let [command, others @ ..] = before {
+        if let Some((file, count)) = file_of_variables(before) {
+            dropped.push(format!(
+                "line {}: without a shell, nobody sets the variables in {file}: write those that Skydock needs under env, for example \
+                 KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, or keep the script and use the image with a shell",
+                command.line
+            ));
+            before = before.get(count..).unwrap_or_default();
+            continue;
+        }
+        if !command.is_setting() {
             unclear.push(command.described());
         }
+        before = others;
     }
-    Some(Script { words, unclear })
+
+    // Kubernetes replaces `$(NAME)` before the file is read.
+    let is_of_shell = |after: &str| !after.starts_with('(');
+    if !dropped.is_empty() && script.split('$').skip(1).any(is_of_shell) {
+        unclear.push("a variable that a file may set".to_owned());
+    }
+
+    let (command, after) = rest.split_first()?;
+    unclear.extend(command.unclear());
+    if command.is_redirected {
+        dropped.push(format!("line {}: the redirection", command.line));
+    }
+    let after = after.iter().filter(|command| !command.is_setting());
+    unclear.extend(after.map(Command::described));
+
+    Some(Script {
+        words: command.parts().1.to_vec(),
+        unclear,
+        dropped,
+    })
+}
+
+/// Returns the file whose variables the first commands set, if they do nothing else, and how many
+/// commands these are.
+fn file_of_variables(commands: &[Command]) -> Option<(&str, usize)> {
+    if let [test, source, end, ..] = commands
+        && let [
+            "if",
+            "[" | "[[",
+            "-e" | "-f" | "-r" | "-s",
+            tested,
+            "]" | "]]",
+        ] = *test.texts()
+        && let ["then", "." | "source", file] = *source.texts()
+        && tested == file
+        && end.words == ["fi"]
+    {
+        return Some((file, 3));
+    }
+
+    match *commands.first()?.texts() {
+        ["." | "source", file] => Some((file, 1)),
+        _ => None,
+    }
 }
 
 /// Returns the commands, without their redirections.
 fn commands(tokens: Vec<Token>) -> Vec<Command> {
     let mut commands = Vec::new();
     let mut command = Command::default();
-    let mut is_redirected = false;
     let mut is_target = false;
 
     for token in tokens {
         match token.kind {
+            // The command of `then` may be on the next line.
+            Kind::End if command.is_keyword() => {}
             Kind::End => {
                 commands.push(std::mem::take(&mut command));
-                is_redirected = false;
                 is_target = false;
             }
             Kind::Redirection => {
-                is_redirected = true;
+                command.is_redirected = true;
                 is_target = true;
             }
             Kind::Word(_) if is_target => is_target = false,
@@ -216,7 +295,7 @@ fn commands(tokens: Vec<Token>) -> Vec<Command> {
                 if command.words.is_empty() {
                     command.line = token.line;
                 }
-                command.is_split |= is_redirected;
+                command.is_split |= command.is_redirected;
                 command.words.push(word);
             }
         }
@@ -252,7 +331,7 @@ mod tests {
     #[test]
     fn the_command_of_a_script_is_found() {
         let script = "#!/bin/bash\nset -o allexport\nif [[ -f /etc/env ]]; then\n  source /etc/env\nfi\n\
-                      exec /bin/metal-cloud-controller-manager \\\n  --v=2 \\\n  --cluster-name=${CLUSTER} \\\n  \
+                      exec /bin/metal-cloud-controller-manager \\\n  --v=2 \\\n  --cluster-name=$(CLUSTER) \\\n  \
                       --controllers='*,-route' --a=\"b c\" > /dev/null\n";
         let expected = [
             "/bin/metal-cloud-controller-manager",
@@ -262,14 +341,15 @@ mod tests {
             "--a=b c",
         ];
         let found = read(script).unwrap();
-        assert_eq!(found.words, expected);
+        assert_eq!((found.words, found.unclear), (texts(&expected), Vec::new()));
+        let [file, redirection] = &*found.dropped else {
+            panic!("{:?}", found.dropped);
+        };
         assert!(
-            found
-                .unclear
-                .contains(&"line 4: the command `source`".to_owned()),
-            "{:?}",
-            found.unclear
+            file.starts_with("line 3: without a shell, nobody sets the variables in /etc/env:"),
+            "{file}"
         );
+        assert_eq!(redirection, "line 6: the redirection");
 
         assert_eq!(
             read("cd /; /x-cloud-controller-manager --a=$(B) && true")
@@ -289,11 +369,10 @@ mod tests {
             "exec /x/ccm '--a='\"b\" >/dev/null 2>&1;",
             "exec /x/ccm --a=\\b 2>> /var/log/ccm",
         ] {
-            let expected = Script {
-                words: texts(&["/x/ccm", "--a=b"]),
-                unclear: Vec::new(),
-            };
-            assert_eq!(read(script).unwrap(), expected, "{script}");
+            let found = read(script).unwrap();
+            let expected = (texts(&["/x/ccm", "--a=b"]), Vec::new());
+            assert_eq!((found.words, found.unclear), expected, "{script}");
+            assert_eq!(found.dropped.is_empty(), !script.contains('>'), "{script}");
         }
     }
 
@@ -333,6 +412,19 @@ mod tests {
             ),
             ("exec /x/ccm --a=b --c={d,e}", "braces"),
             ("set -- s3cret; exec /x/ccm --a=b", "the command `set`"),
+            (
+                ". /etc/env; exec /x/ccm --a=b --c=${C}",
+                "a variable that a file may set",
+            ),
+            (
+                "if [ -f /etc/env ]; then . /etc/other; fi; exec /x/ccm --a=b",
+                "the command `if`",
+            ),
+            (
+                "if [ -f /etc/env ]; then . /etc/env; touch /x; fi; exec /x/ccm --a=b",
+                "the command `then`",
+            ),
+            ("/x/ccm --a=b; . /etc/env", "another command"),
         ] {
             let found = read(script).unwrap();
             let said = found.unclear.join("; ");
@@ -405,6 +497,14 @@ mod tests {
             assert_eq!(found.unclear.join("; "), told, "{words:?}");
         }
 
+        let nested = [
+            "sh",
+            "-c",
+            "exec /sbin/tini -s -- sh -c 'exec /x/ccm --a=b'",
+        ];
+        let found = of(&texts(&nested)).unwrap();
+        assert_eq!(found.unclear, ["another shell in the script"]);
+
         for words in [
             vec!["sh", "/start.sh", "/x-cloud-controller-manager"],
             vec!["sh", "-c", "kubectl wait deploy/cloud-controller-manager"],
@@ -412,6 +512,22 @@ mod tests {
             vec!["env"],
         ] {
             assert_eq!(of(&texts(&words)), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_shell_is_found_behind_what_starts_it() {
+        for (words, at) in [
+            (vec!["sh", "-c", "/x/ccm"], Some(0)),
+            (
+                vec!["/sbin/tini", "-g", "--", "sh", "-c", "/x/ccm"],
+                Some(3),
+            ),
+            (vec!["/go-runner", "--log-file=/l", "", "sh"], Some(3)),
+            (vec!["/x/ccm", "--a=b", "sh"], None),
+            (vec!["/x/ccm", "-v", "2", "sh"], None),
+        ] {
+            assert_eq!(shell_at(&texts(&words)), at, "{words:?}");
         }
     }
 }

@@ -138,6 +138,8 @@ fn a_deployment_is_migrated() {
         ),
         ("registry.example.com/plugin:1.0.0", "Kubernetes 1.35"),
         ("memory limit \"50Mi\"", "deploy/base"),
+        ("provider IDs of other names, iron://:", "uncomment"),
+        ("https://api.xx-region-1.metal.example:443", "make sure"),
     ] {
         let is_told = |note: &String| note.contains(flag) && note.contains(why);
         assert!(
@@ -159,8 +161,7 @@ fn a_deployment_is_migrated() {
         found.egress[0].to,
         "https://api.xx-region-1.metal.example:443"
     );
-    let expected = vec!["metal://".to_owned(), "iron://".to_owned()];
-    assert_eq!(found.permissions.provider_ids.as_ref(), Some(&expected));
+    assert_eq!(found.permissions.provider_ids, None);
     let (variable, _) = configuration.credentials[0].variable().unwrap();
     assert_eq!(variable.to_string(), "METAL_TOKEN");
 }
@@ -247,6 +248,52 @@ fn a_script_becomes_arguments() {
     }
 }
 
+/// As in the manifests of OpenShift.
+#[test]
+fn a_script_may_read_a_file_of_variables() {
+    let script = [
+        "#!/bin/bash",
+        "set -o allexport",
+        "if [[ -f /etc/kubernetes/apiserver-url.env ]]; then",
+        "  source /etc/kubernetes/apiserver-url.env",
+        "fi",
+        "exec /bin/azure-cloud-controller-manager \\",
+        "  --v=3 \\",
+        "  --cloud-config=$(CLOUD_CONFIG) \\",
+        "  --cloud-provider=azure \\",
+        "  --controllers=*,-cloud-node \\",
+        "  --cluster-name=$(NAME) \\",
+        "  --feature-gates= \\",
+        "  --secure-port=0",
+    ];
+    let container = json!({
+        "name": "a",
+        "image": "x/y",
+        "command": ["/bin/bash", "-c", script.join("\n")],
+        "env": [{"name": "CLOUD_CONFIG", "value": "/etc/cloud.conf"}, {"name": "NAME", "value": "prod"}],
+    });
+    let migration = migrate(&deployment(&container.to_string()), "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let container = &documents[1]["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["args"],
+        json!([
+            "--v=3",
+            "--cloud-config=$(CLOUD_CONFIG)",
+            "--cloud-provider=azure",
+            "--controllers=*,-cloud-node",
+            "--cluster-name=$(NAME)",
+            "--secure-port=0",
+            "--plugin-cache-dir=/var/cache/skydock/compiled"
+        ])
+    );
+    let notes = migration.notes.join("\n");
+    assert!(
+        notes.contains("nobody sets the variables in /etc/kubernetes/apiserver-url.env"),
+        "{notes}"
+    );
+}
+
 #[test]
 fn what_is_not_understood_is_not_changed() {
     for (container, told) in [
@@ -265,6 +312,27 @@ fn what_is_not_understood_is_not_changed() {
         (
             "{name: a, image: x/ccm, command: [env, A=s3cret, /x/ccm, --cluster-name=prod]}",
             "the variable A",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [/bin/zsh, -c, exec /x/ccm --cluster-name=prod]}",
+            "a word with blanks",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [/sbin/tini, -g, --, /x/ccm, --cluster-name=prod]}",
+            "`--`, after which",
+        ),
+        (
+            "{name: a, image: x/ccm, args: [$(MORE)], env: [{name: MORE, value: --cluster-name=prod}]}",
+            "a variable that may be a flag",
+        ),
+        (
+            "{name: a, image: x/ccm, args: [plugin, --cluster-name=prod]}",
+            "a subcommand of Skydock",
+        ),
+        ("{name: a, image: x/ccm, args: text}", "args is not a list"),
+        (
+            "{name: a, image: x/ccm, volumeMounts: 7, env: {b: c}}",
+            "env is not a list; volumeMounts is not a list",
         ),
         (
             "{name: a, image: x/ccm, args: [--cluster-name=$(cat s3cret)]}",
@@ -334,6 +402,8 @@ fn a_value_does_not_make_a_program() {
     for other in [
         "{image: x/kubectl, command: [sh, -c, kubectl wait deploy/cloud-controller-manager]}",
         "{image: x/kubectl, command: [kubectl, rollout, status, deploy/cloud-controller-manager]}",
+        "{image: x/fluentd, command: [fluentd, -c, /etc/cloud-controller-manager]}",
+        "{image: x/fluentd, command: [fluentd, --log-file, /var/log/cloud-controller-manager]}",
     ] {
         assert!(
             migrate(&deployment(other), "skydock:1", None).is_err(),
@@ -367,6 +437,14 @@ fn what_cannot_be_migrated_is_an_error() {
             "no container of a cloud-controller-manager",
         ),
         ("", "no container of a cloud-controller-manager"),
+        (
+            "kind: List\nitems: [{kind: Pod, spec: {containers: [{image: x/ccm}]}}, 7]\n",
+            "an item of a List is not an object",
+        ),
+        (
+            "kind: PodList\nitems: [{metadata: {name: a}}, {a: b}]\n",
+            "an item of a PodList is not an object",
+        ),
     ] {
         let error = format!("{:#}", migrate(text, "skydock:1", None).unwrap_err());
         assert!(error.contains(words), "{error}");
@@ -465,6 +543,26 @@ fn what_is_left_to_do_is_told() {
             "preStop runs a program",
         ),
         (
+            "livenessProbe: {grpc: {port: 1}}",
+            "livenessProbe asks by gRPC",
+        ),
+        (
+            "lifecycle: {postStart: {httpGet: {port: 1}}}",
+            "postStart asks a server",
+        ),
+        (
+            "livenessProbe: {httpGet: {path: /custom, port: 10258, scheme: HTTPS}}",
+            "livenessProbe asks for a path that Skydock does not have",
+        ),
+        (
+            "startupProbe: {httpGet: {path: /healthz, port: 9999, scheme: HTTPS}}",
+            "startupProbe asks port 9999 by HTTPS, but --secure-port is 10258",
+        ),
+        (
+            "args: [--secure-port=0], ports: [{name: a, containerPort: 9999}], readinessProbe: {httpGet: {path: '/readyz?verbose', port: a, scheme: HTTPS}}",
+            "readinessProbe asks port 9999 by HTTPS, but --secure-port is 0",
+        ),
+        (
             "envFrom: [{secretRef: {name: cloud}}, {configMapRef: {name: zone}}]",
             "of Secret cloud (envFrom)",
         ),
@@ -481,8 +579,12 @@ fn what_is_left_to_do_is_told() {
         let notes = notes(&format!("{{image: x/ccm, {rest}}}"));
         assert!(notes.contains(expected), "{rest}: {notes}");
     }
-    let ordinary = notes("{image: x/ccm, lifecycle: {preStop: {sleep: {seconds: 1}}}}");
-    assert!(!ordinary.contains("runs a program") && !ordinary.contains("envFrom"));
+    let ordinary = "{image: x/ccm, args: [--secure-port=9999], lifecycle: {preStop: {sleep: {seconds: 1}}}, \
+                    livenessProbe: {httpGet: {path: /healthz/ping, port: 9999, scheme: HTTPS}}}";
+    let ordinary = notes(ordinary);
+    for told in ["runs a program", "envFrom", "Probe", "preStop"] {
+        assert!(!ordinary.contains(told), "{ordinary}");
+    }
 }
 
 #[test]
@@ -496,11 +598,28 @@ fn files_of_nodes_must_be_readable() {
 }
 
 #[test]
-fn a_second_container_is_told() {
-    let pod = "kind: Deployment\nspec: {template: {spec: {containers: [{name: a, image: x/ccm}, {name: b, image: y/ccm}]}}}\n";
-    let notes = migrate(pod, "skydock:1", None).unwrap().notes;
-    let told = "only a was changed, not b";
-    assert!(notes.iter().any(|note| note.contains(told)), "{notes:?}");
+fn none_of_several_containers_is_changed() {
+    let text = deployment("{name: a, image: x/ccm}, {name: b, image: y/ccm}");
+    let migration = migrate(&text, "skydock:1", None).unwrap();
+    assert_eq!(parse(&migration.manifest).unwrap(), parse(&text).unwrap());
+    let [note] = &*migration.notes else {
+        panic!("{:?}", migration.notes);
+    };
+    assert!(
+        note.contains("several may be") && note.contains(": a, b;"),
+        "{note}"
+    );
+}
+
+#[test]
+fn init_containers_with_the_old_image_are_told() {
+    let containers = "initContainers: [{name: wait, image: x/ccm}, {name: other, image: y}], containers: [{image: x/ccm}]";
+    let text = format!("kind: Deployment\nspec: {{template: {{spec: {{{containers}}}}}}}\n");
+    let notes = migrate(&text, "skydock:1", None).unwrap().notes.join("\n");
+    assert!(
+        notes.contains("the init container wait still") && !notes.contains("other still"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -593,4 +712,171 @@ fn a_plugin_that_reaches_nothing_gets_no_rules() {
     let migration = migrate(&deployment(container), "skydock:1", Some(&plugin)).unwrap();
     let (_, configuration) = read(&migration);
     assert!(configuration.credentials.is_empty() && configuration.plugins[0].egress.is_empty());
+}
+
+#[test]
+fn a_plugin_gets_nothing_because_it_asks_for_it() {
+    let plugin = |name: &str| {
+        let metadata = skydock_sandbox::metadata::Metadata {
+            provider_id_prefixes: vec![
+                "metal://".into(),
+                "aws://".into(),
+                "*".into(),
+                "a://\n  permissions: {labels: [rack]}".into(),
+            ],
+            wanted_hosts: vec![
+                "https://api.metal.example:443".into(),
+                "https://api.evil.example:443".into(),
+                "HTTPS://API.evil.example:0443".into(),
+                "https://b.example:443\n  permissions:\n    labels: [rack]".into(),
+                "https://*".into(),
+                "*".into(),
+            ],
+            ..skydock_sandbox::metadata::Metadata::default()
+        };
+        PluginFile::new(Path::new(name), Some(&metadata))
+    };
+    let migrated = |name: &str| {
+        let text = deployment("{image: x/ccm}");
+        let migration = migrate(&text, "skydock:1", Some(&plugin(name))).unwrap();
+        let (documents, configuration) = read(&migration);
+        let text = documents[0]["data"]["config.yaml"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        (configuration, text, migration.notes.join("\n"))
+    };
+
+    let (configuration, text, notes) = migrated("metal.wasm");
+    let found = &configuration.plugins[0];
+    let hosts: Vec<_> = found.egress.iter().map(|rule| rule.to.as_str()).collect();
+    assert_eq!(hosts, ["https://api.metal.example:443"]);
+    assert_eq!(found.permissions.provider_ids, None);
+    assert!(found.permissions.labels.is_empty());
+    for line in [
+        "  # - name: api-2",
+        "  #   to: https://api.evil.example:443",
+        "  #   providerIDs: [\"metal://\",\"aws://\",\"a://\\n  permissions: {labels: [rack]}\"]",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}: {text}");
+    }
+    for told in [
+        "provider IDs of other names, aws://",
+        "reach https://api.metal.example:443, with the credential",
+        "asks for https://api.evil.example:443: uncomment",
+        "asks for https://*, for which",
+    ] {
+        assert!(notes.contains(told), "{told}: {notes}");
+    }
+
+    // Whatever the file says, the plugin is that of the image.
+    let (configuration, ..) = migrated("aws.wasm");
+    assert_eq!(configuration.plugins[0].egress.len(), 2);
+}
+
+#[test]
+fn what_is_commented_can_be_uncommented() {
+    let metadata = skydock_sandbox::metadata::Metadata {
+        provider_id_prefixes: vec!["iron://".into()],
+        wanted_hosts: vec![
+            "https://a.example:443".into(),
+            "https://b.example:443".into(),
+        ],
+        ..skydock_sandbox::metadata::Metadata::default()
+    };
+    let plugin = PluginFile::new(Path::new("metal.wasm"), Some(&metadata));
+    let migration = migrate(&deployment("{image: x/ccm}"), "skydock:1", Some(&plugin)).unwrap();
+    let (documents, _) = read(&migration);
+    let text = documents[0]["data"]["config.yaml"].as_str().unwrap();
+
+    let lines = text.lines().map(|line| match line.strip_prefix("  # ") {
+        Some(line) if line.starts_with(['-', ' ', 'p']) => format!("  {line}\n"),
+        _ => format!("{line}\n"),
+    });
+    let text: String = lines.collect();
+    let path = Path::new("/etc/skydock/config.yaml");
+    let configuration =
+        SkydockConfiguration::parse(&text, path).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let found = &configuration.plugins[0];
+    let expected = vec!["metal://".to_owned(), "iron://".to_owned()];
+    assert_eq!(found.permissions.provider_ids.as_ref(), Some(&expected));
+    assert_eq!(found.egress.len(), 2);
+}
+
+#[test]
+fn the_credential_is_no_other_one_without_a_word() {
+    for (args, env, variable, told) in [
+        (
+            "[]",
+            "{name: METAL_TOKEN_FILE, value: /etc/token}, {name: METAL_KEY, valueFrom: {secretKeyRef: {name: a, key: b}}}",
+            Some("METAL_KEY"),
+            "variables METAL_TOKEN_FILE:",
+        ),
+        (
+            "[]",
+            "{name: METAL_TOKEN_URL, value: x}, {name: METAL_SECRET_NAME, value: x}, {name: METAL_TOKEN, value: x}",
+            Some("METAL_TOKEN"),
+            "variables METAL_TOKEN_URL, METAL_SECRET_NAME:",
+        ),
+        (
+            "[--cloud-provider=aws]",
+            "{name: AWS_ACCESS_KEY_ID, value: x}, {name: AWS_SECRET_ACCESS_KEY, value: x}",
+            None,
+            "variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY:",
+        ),
+        (
+            "[--cloud-provider=aws]",
+            "{name: AWS_SECRET_ACCESS_KEY, value: x}",
+            None,
+            "another login, the role of the instance, than the environment variables AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            "[--cloud-provider=openstack]",
+            "{name: OS_PASSWORD, value: x}",
+            None,
+            "another login, that of cloud.conf, than the environment variables OS_PASSWORD",
+        ),
+    ] {
+        let container = format!("{{image: x/ccm, args: {args}, env: [{env}]}}");
+        let migration = migrate(&deployment(&container), "skydock:1", None).unwrap();
+        let (_, configuration) = read(&migration);
+        let found = configuration.credentials[0].variable();
+        let found = found.map(|(name, _)| name.to_string());
+        assert_eq!(found.as_deref(), variable, "{container}");
+        let notes = migration.notes.join("\n");
+        assert!(notes.contains(told), "{container}: {notes}");
+    }
+}
+
+#[test]
+fn volumes_that_are_not_skydocks_are_not_mounted() {
+    for (volumes, told) in [
+        (
+            "[{name: skydock-cache, hostPath: {path: /}}]",
+            "a volume has the name skydock-cache",
+        ),
+        ("{a: b}", "volumes is not a list"),
+    ] {
+        let pod = format!("{{volumes: {volumes}, containers: [{{name: a, image: x/ccm}}]}}");
+        let text = format!("kind: Deployment\nspec: {{template: {{spec: {pod}}}}}\n");
+        let migration = migrate(&text, "skydock:1", None).unwrap();
+        assert_eq!(parse(&migration.manifest).unwrap(), parse(&text).unwrap());
+        let notes = migration.notes.join("\n");
+        assert!(
+            notes.contains("a was not changed") && notes.contains(told),
+            "{notes}"
+        );
+    }
+}
+
+#[test]
+fn namespaces_come_first_and_texts_keep_their_ends() {
+    let deployment = deployment("{image: x/ccm}");
+    let config = "kind: ConfigMap\ndata:\n  a: |+\n    b\n\n\n";
+    let text = format!("{deployment}---\nkind: Namespace\n---\n{config}");
+    let migration = migrate(&text, "skydock:1", None).unwrap();
+    let documents = parse(&migration.manifest).unwrap();
+    let kinds: Vec<_> = documents.iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["Namespace", "ConfigMap", "Deployment", "ConfigMap"]);
+    assert_eq!(documents[3]["data"]["a"], "b\n\n\n");
 }

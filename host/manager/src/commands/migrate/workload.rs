@@ -5,16 +5,13 @@ use serde_json::{Map, Value, json};
 use super::{
     configuration::{self, Cloud, PluginFile},
     container::{self, Arguments},
+    handlers,
 };
 
 /// Name of the ConfigMap with the configuration file.
 pub(super) const CONFIG_MAP: &str = "skydock-configuration";
 /// Directory of each node for static Pods, which cannot use ConfigMaps.
 pub(super) const HOST_DIRECTORY: &str = "/etc/kubernetes/skydock";
-
-/// The port of Skydock's server.
-const PORT: u16 = 10258;
-const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Where the configuration file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,50 +90,117 @@ pub(super) fn migrate(
     };
 
     let pod = object.pointer_mut(path)?.as_object_mut()?;
-    let on_host = pod.get("hostNetwork") == Some(&Value::Bool(true));
-    let containers = pod.get_mut("containers")?.as_array_mut()?;
-    let mut ccms = containers.iter_mut().filter(|it| is_ccm(it));
-    let container = ccms.next()?;
-    let changed = container_name(container);
-    let container = container.as_object_mut()?;
-
-    let mut done = match of_container(container, image, plugin, on_host, &place) {
-        Ok(done) => done,
-        Err(unclear) => {
-            let note = format!(
-                "{name}: {changed} was not changed, so migrate it by hand: {}",
-                unclear.join("; ")
-            );
-            return Some(Migrated {
-                name,
-                place,
-                configuration: None,
-                notes: vec![note],
-            });
-        }
+    let (configuration, notes) = match of_pod(pod, image, plugin, &place)? {
+        Ok(done) => (done.configuration, done.notes),
+        Err(told) => (None, vec![told]),
     };
-    let others: Vec<_> = ccms.map(|other| container_name(other)).collect();
-    if !others.is_empty() {
-        done.notes.push(format!(
-            "of several containers that may be a cloud-controller-manager, only {changed} was changed, not {}",
-            others.join(", ")
-        ));
-    }
-    let volumes = done.mounts.into_iter().map(|mount| mount.volume(&place));
-    push(pod, "volumes", "name", volumes);
-    done.notes.extend(user_note(pod));
-
-    let notes = done.notes.iter().map(|note| format!("{name}: {note}"));
+    let notes = notes.iter().map(|note| format!("{name}: {note}"));
     Some(Migrated {
         notes: notes.collect(),
         name,
         place,
-        configuration: done.configuration,
+        configuration,
     })
+}
+
+/// Migrates a Pod, if it runs a cloud-controller-manager.
+///
+/// # Errors
+/// Why it was not changed.
+fn of_pod(
+    pod: &mut Map<String, Value>,
+    image: &str,
+    plugin: Option<&PluginFile>,
+    place: &Place,
+) -> Option<Result<Done, String>> {
+    let on_host = pod.get("hostNetwork") == Some(&Value::Bool(true));
+    let inits = names_and_images(pod.get("initContainers"));
+    let mut unclear = taken_volumes(pod);
+
+    let containers = pod.get_mut("containers")?.as_array_mut()?;
+    let mut ccms: Vec<_> = containers.iter_mut().filter(|it| is_ccm(it)).collect();
+    let names: Vec<_> = ccms.iter().map(|it| container_name(it)).collect();
+    let names = names.join(", ");
+    let container = match &mut *ccms {
+        [] => return None,
+        [container] => container,
+        _ => {
+            return Some(Err(format!(
+                "no container was changed, as several may be a cloud-controller-manager: {names}; migrate it by hand"
+            )));
+        }
+    };
+    let old_image = text(container, "/image");
+    let container = container.as_object_mut()?;
+
+    unclear.extend(wrong_lists(container));
+    let done = if unclear.is_empty() {
+        of_container(container, image, plugin, on_host, place)
+    } else {
+        Err(unclear)
+    };
+    let mut done = match done {
+        Ok(done) => done,
+        Err(unclear) => {
+            return Some(Err(format!(
+                "{names} was not changed, so migrate it by hand: {}",
+                unclear.join("; ")
+            )));
+        }
+    };
+
+    let inits = inits.iter().filter(|(_, image)| *image == old_image);
+    done.notes.extend(inits.map(|(name, _)| {
+        format!(
+            "the init container {name} still has the image of the old cloud-controller-manager: remove it, or make sure that Skydock \
+             needs what it does"
+        )
+    }));
+    let volumes = done.mounts.iter().map(|mount| mount.volume(place));
+    push(pod, "volumes", "name", volumes);
+    done.notes.extend(user_note(pod));
+    Some(Ok(done))
+}
+
+/// Returns what is said about volumes of the Pod in the place of those that Skydock needs.
+fn taken_volumes(pod: &Map<String, Value>) -> Vec<String> {
+    let volumes = match pod.get("volumes") {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::Array(volumes)) => volumes,
+        Some(_) => return vec!["volumes is not a list".to_owned()],
+    };
+    let names = volumes
+        .iter()
+        .filter_map(|volume| volume.get("name")?.as_str());
+    let own = [Mount::Configuration, Mount::Cache, Mount::Plugins].map(Mount::name);
+    names
+        .filter(|name| own.contains(name))
+        .map(|name| format!("a volume has the name {name}, which Skydock needs"))
+        .collect()
+}
+
+/// Returns what is said about fields of a container that should have lists.
+fn wrong_lists(container: &Map<String, Value>) -> Vec<String> {
+    let fields = ["command", "args", "env", "envFrom", "volumeMounts"];
+    let is_wrong = |field: &&str| {
+        let value = container.get(*field);
+        value.is_some_and(|value| !value.is_array() && !value.is_null())
+    };
+    let wrong = fields.into_iter().filter(is_wrong);
+    wrong
+        .map(|field| format!("{field} is not a list"))
+        .collect()
 }
 
 fn container_name(container: &Value) -> String {
     text(container, "/name").unwrap_or_else(|| "without a name".to_owned())
+}
+
+fn names_and_images(containers: Option<&Value>) -> Vec<(String, Option<String>)> {
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    containers
+        .map(|it| (container_name(it), text(it, "/image")))
+        .collect()
 }
 
 /// Returns what is said about files of nodes, which other images can often read.
@@ -285,7 +349,7 @@ fn of_container(
         let why = format!("the plugin in config.yaml is {}", plugin.name);
         arguments.drop("cloud-provider", &why);
     }
-    move_probes(container, &mut arguments, on_host);
+    handlers::move_probes(container, &mut arguments, on_host);
     if arguments.value("plugin-cache-dir").is_none() {
         let cache = "--plugin-cache-dir=/var/cache/skydock/compiled";
         arguments.kept.push(cache.to_owned());
@@ -296,7 +360,7 @@ fn of_container(
     let name = name.or(provider.as_deref()).unwrap_or_default();
     let mounts = add_mounts(container, name, &mut notes);
     notes.extend(about_resources(container, &mounts, place));
-    notes.extend(programs(container));
+    notes.extend(handlers::unanswered(container, &arguments));
 
     let cloud = Cloud {
         plugin,
@@ -306,6 +370,10 @@ fn of_container(
     };
     let text = configuration_text(container, &arguments, cloud, &mut notes);
     let configuration = mounts.contains(&Mount::Configuration).then_some(text);
+    if configuration.is_some() {
+        notes.extend(plugin.map(PluginFile::wishes).unwrap_or_default());
+        notes.extend(cloud.other_login());
+    }
     notes.extend(configuration.as_deref().and_then(configuration::to_mount));
 
     container.remove("command");
@@ -319,6 +387,9 @@ fn of_container(
     })
 }
 
+/// Variables that each container has.
+const OF_EACH: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+
 /// Returns true if the container has a variable, as far as its manifest shows.
 fn sets(container: &Map<String, Value>, name: &str) -> bool {
     let list = |field: &str| {
@@ -326,7 +397,7 @@ fn sets(container: &Map<String, Value>, name: &str) -> bool {
         list.into_iter().flatten()
     };
     let is_named = |it: &Value| it.get("name").is_some_and(|it| it == name);
-    list("envFrom").next().is_some() || list("env").any(is_named)
+    OF_EACH.contains(&name) || list("envFrom").next().is_some() || list("env").any(is_named)
 }
 
 /// Mounts what a container needs for the plugin with this name, except where it has a volume
@@ -400,7 +471,7 @@ fn configuration_text(
 ) -> String {
     notes.extend(configuration::unread(
         container,
-        cloud.secrets,
+        cloud.variable(),
         &arguments.kept,
     ));
 
@@ -426,81 +497,6 @@ fn mounts_at(container: &Map<String, Value>, path: &str) -> bool {
         let mounted = mount.get("mountPath").and_then(Value::as_str);
         mounted.is_some_and(|mounted| mounted.trim_end_matches('/') == path)
     })
-}
-
-/// Returns what is said about programs that run in the container.
-fn programs(container: &Map<String, Value>) -> Vec<String> {
-    let hooks = [("lifecycle", "postStart"), ("lifecycle", "preStop")];
-    let hooks =
-        hooks.map(|(lifecycle, hook)| (hook, container.get(lifecycle).and_then(|it| it.get(hook))));
-    let probes = PROBES.map(|probe| (probe, container.get(probe)));
-
-    let all = probes.into_iter().chain(hooks);
-    let runs = all.filter(|(_, handler)| handler.is_some_and(|it| it.get("exec").is_some()));
-    runs.map(|(field, _)| {
-        let instead = if PROBES.contains(&field) {
-            "write an httpGet of /healthz"
-        } else {
-            "remove it"
-        };
-        format!("{field} runs a program, and Skydock's image has none but Skydock: {instead}")
-    })
-    .collect()
-}
-
-/// Lets probes ask Skydock's server. Those by HTTPS do already, as the flags of the server stay.
-fn move_probes(container: &mut Map<String, Value>, arguments: &mut Arguments, on_host: bool) {
-    let port = arguments.value("secure-port");
-    let port = port.and_then(|port| port.parse().ok()).unwrap_or(PORT);
-    let is_secure = port != 0;
-
-    let mut moved = false;
-    for probe in PROBES {
-        let Some((handler, target)) = container.get_mut(probe).and_then(connection) else {
-            continue;
-        };
-        if target.get("scheme").is_some_and(|scheme| scheme == "HTTPS") {
-            continue;
-        }
-        moved = true;
-
-        if !is_secure {
-            target.insert("port".to_owned(), PORT.into());
-            if on_host {
-                target.insert("host".to_owned(), "127.0.0.1".into());
-            }
-            continue;
-        }
-        target.insert("port".to_owned(), port.into());
-        // A connection without a request has no scheme.
-        if handler == "httpGet" {
-            target.insert("scheme".to_owned(), "HTTPS".into());
-            let note = format!("{probe}: HTTP became HTTPS, which Skydock serves");
-            arguments.notes.push(note);
-        }
-    }
-
-    // The kubelet asks the address of the Pod, unless that is the node's.
-    if !is_secure && moved && arguments.value("metrics-bind-address").is_none() {
-        let host = if on_host { "127.0.0.1" } else { "" };
-        arguments
-            .kept
-            .push(format!("--metrics-bind-address={host}:{PORT}"));
-        if host.is_empty() {
-            let note = "metrics and health are plain HTTP on all addresses of the Pod, for its probes; restrict them with a NetworkPolicy";
-            arguments.notes.push(note.to_owned());
-        }
-    }
-}
-
-/// Returns how a probe connects, and the fields that say where.
-fn connection(probe: &mut Value) -> Option<(&'static str, &mut Map<String, Value>)> {
-    let probe = probe.as_object_mut()?;
-    let handlers = ["httpGet", "tcpSocket"];
-    let handler = handlers
-        .into_iter()
-        .find(|handler| probe.contains_key(*handler))?;
-    Some((handler, probe.get_mut(handler)?.as_object_mut()?))
 }
 
 /// Adds items to a list, except those whose `key` an item has already.

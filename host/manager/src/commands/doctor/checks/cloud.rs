@@ -7,7 +7,7 @@ use skydock_cloud::{CloudError, Instance};
 use skydock_controllers::constants::ANNOTATION_PROVIDED_NODE_IP;
 use skydock_secrets::redacted;
 
-use super::{Facts, name_of};
+use super::{Facts, name_of, provider_id};
 use crate::commands::doctor::{
     finding::{Finding, names, quote},
     snapshot::{CloudAnswers, Known},
@@ -24,22 +24,35 @@ pub(super) fn instances(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let mut unknown = Vec::new();
     for node in facts.waiting()? {
         match answer(answers, node) {
-            Some(Err(CloudError::NotFound(_))) => unknown.push(name_of(node)),
+            Some(Err(CloudError::NotFound(_))) if may_be_own(answers, node) => {
+                unknown.push(name_of(node));
+            }
             Some(Ok(instance)) => findings.extend(other_address(node, instance)),
             _ => {}
         }
     }
     if !unknown.is_empty() {
+        let saw = format!("the cloud knows no instance for {}", names(&unknown));
+        let finding = if facts.has_other_clouds() {
+            Finding::warning("nodes", saw)
+                .text("if they belong to the cloud of the other cloud-controller-manager, this is in order")
+        } else {
+            Finding::problem("nodes", saw)
+        };
         findings.push(
-            Finding::problem(
-                "nodes",
-                format!("the cloud knows no instance for {}", names(&unknown)),
-            )
-            .why("most clouds find the instance of a new node by its name, which is the host name unless the kubelet has another one")
-            .text("start the kubelet with --hostname-override=NAME and the name of the instance, delete the node, and look whether the credentials are for the project and region of the instance"),
+            finding
+                .why("most clouds find the instance of a new node by its name, which is the host name unless the kubelet has another one")
+                .text("look whether the credentials are for the project and region of the instance; start the kubelet with --hostname-override=NAME and the name of the instance, and let it register the node again"),
         );
     }
     Ok(findings)
+}
+
+/// Returns true if a node has a provider ID of the cloud that was asked, or none.
+fn may_be_own(answers: &CloudAnswers, node: &Node) -> bool {
+    let id = provider_id(node);
+    let mut prefixes = answers.prefixes.iter();
+    id.is_empty() || prefixes.any(|prefix| id.starts_with(prefix))
 }
 
 fn answer<'a>(answers: &'a CloudAnswers, node: &Node) -> Option<&'a Result<Instance, CloudError>> {
@@ -50,19 +63,13 @@ fn answer<'a>(answers: &'a CloudAnswers, node: &Node) -> Option<&'a Result<Insta
 
 /// Nodes that wait and have the provider ID of another cloud.
 fn foreign(facts: &Facts<'_>, answers: &CloudAnswers) -> Known<Option<Finding>> {
-    let is_own = |id: &str| answers.prefixes.iter().any(|prefix| id.starts_with(prefix));
     let waiting = facts.waiting()?;
-    let others = waiting.iter().filter(|node| {
-        let id = node
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.provider_id.as_deref());
-        id.is_some_and(|id| !id.is_empty() && !is_own(id))
-    });
+    let others = waiting.iter().filter(|node| !may_be_own(answers, node));
     let others: Vec<_> = others.map(|node| name_of(node)).collect();
-    let Some(first) = others.first() else {
+    // They wait for the cloud-controller-manager of their own cloud.
+    if others.is_empty() || facts.has_other_clouds() {
         return Ok(None);
-    };
+    }
     Ok(Some(
         Finding::problem(
             "nodes",
@@ -73,8 +80,7 @@ fn foreign(facts: &Facts<'_>, answers: &CloudAnswers) -> Known<Option<Finding>> 
             ),
         )
         .why("they are ignored: a node belongs to the cloud that its provider ID names, which cannot be changed")
-        .run(format!("kubectl delete node {}", quote(first)))
-        .text("restart its kubelet, without --provider-id or with the right one, so that the node is registered again"),
+        .text("if they are not of another cloud: drain and delete each of them (kubectl delete node NAME), and restart its kubelet without --provider-id, or with the right one, so that the node is registered again"),
     ))
 }
 

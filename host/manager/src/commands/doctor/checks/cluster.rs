@@ -1,18 +1,19 @@
 //! Checks of nodes, and of other programs in the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::{Node, Pod},
 };
+use skydock_secrets::redacted;
 
-use super::{Facts, is_ready, name_of, pod_name, waits};
+use super::{Facts, UNINITIALIZED, is_ready, name_of, pod_name, provider_id, waits};
 use crate::{
     commands::doctor::{
         ccm::{Ccm, Flags},
-        finding::{Finding, names, quote},
+        finding::{Finding, NAMES, names, quote},
         snapshot::{Known, Workload},
     },
     config::LeaseName,
@@ -20,52 +21,68 @@ use crate::{
 
 /// How long a kubelet waits for its certificate.
 const APPROVED: SignedDuration = SignedDuration::from_mins(5);
-/// Number of names in a command.
-const IN_COMMAND: usize = 20;
+/// What starts a kubelet whose node waits for a cloud.
+const EXTERNAL: &str = "start these kubelets with --cloud-provider=external; with kubeadm, in /var/lib/kubelet/kubeadm-flags.env";
 
 /// D8: nodes that no cloud-controller-manager will ever look at.
 pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
-    let has_id = |node: &Node| {
-        let id = node
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.provider_id.as_ref());
-        id.is_some_and(|id| !id.is_empty())
-    };
+    let has_id = |node: &Node| !provider_id(node).is_empty();
     let all = facts.nodes()?;
+    let has_cloud = all.iter().any(|it| waits(it) || has_id(it));
     // A cluster without a cloud is in order.
-    let has_cloud = facts.ccms().next().is_some() || all.iter().any(|it| waits(it) || has_id(it));
-    if !has_cloud {
+    if !has_cloud && facts.ccms().next().is_none() {
         return Ok(Vec::new());
     }
 
     let forgotten = facts
         .chosen()?
         .filter(|node| !waits(node) && !has_id(node) && !is_virtual(node));
-    let forgotten: Vec<_> = forgotten.map(name_of).collect();
+    let forgotten: Vec<_> = forgotten.collect();
     if forgotten.is_empty() {
         return Ok(Vec::new());
     }
-    let command: Vec<_> = forgotten
-        .iter()
-        .take(IN_COMMAND)
-        .map(|name| quote(name))
-        .collect();
-    Ok(vec![
-        Finding::problem(
-            "nodes",
-            format!(
-                "they have neither a provider ID nor the taint of nodes that wait: {}",
-                names(&forgotten)
-            ),
-        )
+    let saw = format!(
+        "they have neither a provider ID nor the taint of nodes that wait: {}",
+        names(forgotten.iter().map(|node| name_of(node)))
+    );
+    if !has_cloud {
+        return Ok(vec![
+            Finding::warning("nodes", saw)
+                .why("no node has ever waited for the cloud, which is in order if the cloud-controller-manager has only other work")
+                .text(EXTERNAL),
+        ]);
+    }
+
+    let finding = Finding::problem("nodes", saw)
         .why("their kubelets were probably started without --cloud-provider=external: nobody initializes them, and the kubelet sets their addresses")
-        .text("start these kubelets with --cloud-provider=external; with kubeadm, in /var/lib/kubelet/kubeadm-flags.env")
-        .run(format!(
-            "kubectl taint node {} node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
-            command.join(" ")
+        .text(EXTERNAL);
+    let installed = installed(facts);
+    let is_new = |node: &&&Node| {
+        let created = node.metadata.creation_timestamp.as_ref();
+        created.is_some_and(|at| installed.is_some_and(|installed| at.0 > installed))
+    };
+    // Nobody would ever remove the taint of a node that is of no cloud, or whose cloud nobody serves.
+    Ok(vec![match forgotten.iter().find(is_new) {
+        Some(node) => finding
+            .run(format!(
+                "kubectl taint node {} {UNINITIALIZED}=true:NoSchedule",
+                quote(name_of(node))
+            ))
+            .text(format!(
+                "do the same with another node only after that one was initialized: kubectl taint node NAME {UNINITIALIZED}- undoes it"
+            )),
+        None => finding.text(format!(
+            "if a cloud-controller-manager leads, and these nodes are of its cloud, add the taint {UNINITIALIZED}=true:NoSchedule to one of them, and to others only after that one was initialized"
         )),
-    ])
+    }])
+}
+
+/// Returns when a cloud-controller-manager that leads did so for the first time.
+fn installed(facts: &Facts<'_>) -> Option<Timestamp> {
+    let leases = facts.leases().ok()?;
+    let led = leases.iter().filter(|it| it.holder.is_some());
+    let created = led.filter_map(|it| it.lease.metadata.creation_timestamp.as_ref());
+    created.map(|at| at.0).min()
 }
 
 /// Returns true for a node without a machine.
@@ -81,7 +98,7 @@ pub(super) fn in_tree(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let allocator = facts.ccms().find(allocates);
 
     let mut seen = Vec::new();
-    for pod in facts.pods()? {
+    for pod in facts.system_pods()? {
         let Some(flags) = flags_of(pod, "kube-controller-manager") else {
             continue;
         };
@@ -96,7 +113,7 @@ pub(super) fn in_tree(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let provider = flags.value("cloud-provider").unwrap_or_default();
         if !["", "external"].contains(&provider) {
             findings.push(
-                Finding::problem(&object, format!("it has --cloud-provider={provider}"))
+                Finding::problem(&object, format!("it has --cloud-provider={}", redacted(provider)))
                     .why("it looks after nodes and load balancers of the cloud, too, or does not start")
                     .text(format!(
                         "set --cloud-provider=external in /etc/kubernetes/manifests/{}.yaml on each control plane node",
@@ -180,18 +197,22 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     names_of_led.extend(planned.map(|it| format!("Lease {}/{}", it.namespace, it.name)));
     names_of_led.sort();
     names_of_led.dedup();
-    if names_of_led.len() > 1 {
+    let has_one_cloud = facts.clouds()?.len() < 2;
+    if names_of_led.len() > 1 && has_one_cloud {
         findings.push(
-            Finding::problem(
+            Finding::warning(
                 names(&names_of_led),
                 "more than one cloud-controller-manager leads, each with a Lease of its own",
             )
             .why("both change all nodes, unless each belongs to the cloud of only one of them")
-            .text("stop one of them, or set the same --leader-elect-resource-name in both"),
+            .text("stop one of them, unless each is of another cloud"),
         );
     }
 
-    findings.extend(foreign(facts)?);
+    // Those that have a program for each cloud are meant to.
+    if facts.ccms().count() < 2 && names_of_led.len() < 2 {
+        findings.extend(foreign(facts)?);
+    }
     Ok(findings)
 }
 
@@ -209,17 +230,8 @@ fn shared(facts: &Facts<'_>, one: &Ccm, other: &Ccm) -> Finding {
 
 /// Nodes of several clouds.
 fn foreign(facts: &Facts<'_>) -> Known<Option<Finding>> {
-    let mut schemes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for node in facts.nodes()? {
-        let id = node
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.provider_id.as_deref());
-        if let Some((scheme, _)) = id.and_then(|id| id.split_once("://")) {
-            schemes.entry(scheme).or_default().push(name_of(node));
-        }
-    }
-    if schemes.len() < 2 || facts.ccms().count() > 1 {
+    let schemes = facts.clouds()?;
+    if schemes.len() < 2 {
         return Ok(None);
     }
 
@@ -250,32 +262,51 @@ pub(super) fn certificates(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let decided = status.and_then(|status| status.conditions.as_ref());
         it.spec.signer_name == "kubernetes.io/kubelet-serving" && decided.is_none_or(Vec::is_empty)
     };
-    let open: Vec<_> = requests
-        .iter()
-        .filter(is_open)
-        .filter(is_old)
-        .filter_map(|it| it.metadata.name.as_deref())
-        .collect();
-    if open.is_empty() {
-        return Ok(Vec::new());
-    }
+    let nodes: BTreeSet<_> = facts.nodes()?.iter().map(name_of).collect();
+    let is_of_node = |it: &&CertificateSigningRequest| {
+        let user = it.spec.username.as_deref().unwrap_or_default();
+        let node = user.strip_prefix("system:node:");
+        let groups = it.spec.groups.as_deref().unwrap_or_default();
+        node.is_some_and(|node| nodes.contains(node))
+            && groups.iter().any(|it| it == "system:nodes")
+    };
+    let open = requests.iter().filter(is_open).filter(is_old);
+    let (of_nodes, others): (Vec<_>, Vec<_>) = open.partition(is_of_node);
 
-    let command: Vec<_> = open
-        .iter()
-        .take(IN_COMMAND)
-        .map(|name| quote(name))
-        .collect();
-    Ok(vec![
-        Finding::warning(
-            "certificate requests",
-            format!(
-                "{} requests of kubelets for serving certificates wait for more than 5 minutes: {}",
-                open.len(),
-                names(&open)
-            ),
-        )
-        .why("nobody approves them: kubectl logs, exec and metrics of these nodes do not work")
-        .text("compare the addresses in each request with those of its node before you approve it, or let Skydock ask the cloud: --controllers=*,node-csr-approval")
-        .run(format!("kubectl certificate approve {}", command.join(" "))),
-    ])
+    let told = |all: &[&CertificateSigningRequest]| {
+        let all = all.iter().filter_map(|it| it.metadata.name.as_deref());
+        let all: Vec<_> = all.collect();
+        let shown = all.iter().take(NAMES).map(|name| quote(name));
+        let shown: Vec<_> = shown.collect();
+        let command = format!("kubectl describe csr {}", shown.join(" "));
+        (names(&all), command)
+    };
+    let mut findings = Vec::new();
+    if !of_nodes.is_empty() {
+        let (listed, command) = told(&of_nodes);
+        findings.push(
+            Finding::warning(
+                "certificate requests",
+                format!(
+                    "{} requests of kubelets for serving certificates wait for more than 5 minutes: {listed}",
+                    of_nodes.len()
+                ),
+            )
+            .why("nobody approves them: kubectl logs, exec and metrics of these nodes do not work")
+            .run(command)
+            .text("compare the names and addresses in each request with those of its node before you approve it (kubectl certificate approve NAME), or let Skydock ask the cloud: --controllers=*,node-csr-approval"),
+        );
+    }
+    if !others.is_empty() {
+        let (listed, command) = told(&others);
+        findings.push(
+            Finding::warning(
+                "certificate requests",
+                format!("not made by the kubelet of a node of this cluster: {listed}"),
+            )
+            .why("whoever has such a certificate can pretend to be a node: do not approve them before you know who made them")
+            .run(command),
+        );
+    }
+    Ok(findings)
 }

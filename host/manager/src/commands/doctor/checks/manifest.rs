@@ -35,23 +35,31 @@ fn election(ccm: &Ccm) -> Option<Finding> {
     let is_off = !ccm.flags.is_on("leader-elect", true);
     let several = workload.is_daemon() || workload.replicas.is_some_and(|count| count > 1);
     (is_off && several).then(|| {
-        Finding::problem(
+        let finding = Finding::problem(
             workload.title(),
             "it runs more than one Pod with --leader-elect=false",
         )
-        .why("all of them act at once, and overwrite what the others do")
-        .patch(workload, add_flag(ccm, "--leader-elect=true"))
+        .why("all of them act at once, and overwrite what the others do");
+        with_flag(finding, ccm, "--leader-elect=true")
     })
 }
 
-/// Returns the change that adds a flag. The last of several values counts.
-fn add_flag(ccm: &Ccm, flag: &str) -> PodPatch {
-    let field = match &ccm.container.args {
-        Some(args) if !args.is_empty() => "args/-",
-        _ if ccm.container.command.is_some() => "command/-",
-        _ => return PodPatch::Set(format!("/containers/{}/args", ccm.index), json!([flag])),
+/// Adds the change that adds a flag. The last of several values counts.
+fn with_flag(finding: Finding, ccm: &Ccm, flag: &str) -> Finding {
+    // A word behind a script is an argument of the shell.
+    if ccm.is_script() {
+        return finding.text(format!(
+            "add {flag} to the command in the script of {}",
+            ccm.workload.title()
+        ));
+    }
+    let (field, value) = match &ccm.container.args {
+        Some(args) if !args.is_empty() => ("args/-", json!(flag)),
+        _ if ccm.container.command.is_some() => ("command/-", json!(flag)),
+        _ => ("args", json!([flag])),
     };
-    PodPatch::Set(format!("/containers/{}/{field}", ccm.index), flag.into())
+    let path = format!("/containers/{}/{field}", ccm.index);
+    finding.patch(&ccm.workload, PodPatch::Set(path, value))
 }
 
 /// Probes that cannot succeed restart the Pod again and again.
@@ -124,8 +132,8 @@ fn probe(ccm: &Ccm, field: &'static str, probe: &Probe) -> Option<Finding> {
             _ => format!("--secure-port={port}"),
         };
         return ccm.is_skydock().then(|| {
-            finding("--secure-port=0 turns the server off that it asks".to_owned())
-                .patch(&ccm.workload, add_flag(ccm, &flag))
+            let finding = finding("--secure-port=0 turns the server off that it asks".to_owned());
+            with_flag(finding, ccm, &flag)
         });
     };
 
@@ -163,7 +171,7 @@ fn probe(ccm: &Ccm, field: &'static str, probe: &Probe) -> Option<Finding> {
         return Some(if on_host {
             finding.patch(&ccm.workload, set("host", address.as_str().into()))
         } else {
-            finding.patch(&ccm.workload, add_flag(ccm, &everywhere))
+            with_flag(finding, ccm, &everywhere)
         });
     }
     None

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Facts, UNINITIALIZED, condition, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
-    finding::{Finding, PodPatch, names, quote},
+    finding::{Finding, PodPatch, names},
     scheduling::{HostPort, host_ports, required_terms, selects, untolerated},
     snapshot::Known,
 };
@@ -180,10 +180,10 @@ pub(super) fn other_taints(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
         for ((key, _), nodes) in &others {
             if key.ends_with("/unschedulable") {
-                let nodes = nodes.iter().take(1).map(|node| name_of(node));
-                for node in nodes {
-                    finding = finding.run(format!("kubectl uncordon {}", quote(node)));
-                }
+                let nodes = names(nodes.iter().map(|node| name_of(node)));
+                finding = finding.text(format!(
+                    "when the maintenance of one of these nodes is over, run kubectl uncordon NAME: {nodes}"
+                ));
             } else if is_unhealthy(key) {
                 finding = finding.text(format!("repair the nodes with the taint {key}"));
             }
@@ -224,7 +224,7 @@ pub(super) fn network(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
 
         let by_dns = on_host && pod.dns_policy.as_deref() == Some("ClusterFirstWithHostNet");
-        if by_dns && !facts.waiting()?.is_empty() && !has_dns(facts.pods()?) {
+        if by_dns && !facts.waiting()?.is_empty() && !has_dns(facts.system_pods()?) {
             findings.push(
                 Finding::problem(
                     ccm.workload.title(),
@@ -248,12 +248,12 @@ fn is_about_network(message: &str) -> bool {
         .any(|word| message.contains(word))
 }
 
-fn has_dns(pods: &[Pod]) -> bool {
-    let is_dns = |pod: &&Pod| {
+fn has_dns<'a>(mut pods: impl Iterator<Item = &'a Pod>) -> bool {
+    let is_dns = |pod: &Pod| {
         let labels = pod.metadata.labels.as_ref();
         labels.is_some_and(|labels| labels.get("k8s-app").is_some_and(|it| it == "kube-dns"))
     };
-    pods.iter().filter(is_dns).any(is_ready)
+    pods.any(|pod| is_dns(pod) && is_ready(pod))
 }
 
 /// D5: no node has the labels that it selects.

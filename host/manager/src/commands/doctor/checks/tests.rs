@@ -106,10 +106,16 @@ spec: {nodeName: new, containers: []}
 status: {phase: Pending}
 ---
 kind: EndpointSlice
+metadata: {name: a}
+addressType: IPv4
+endpoints: [{addresses: [203.0.113.66]}]
+ports: [{name: https, port: 6443}]
+---
+kind: EndpointSlice
 metadata: {name: kubernetes}
 addressType: IPv4
-endpoints: [{addresses: [192.0.2.1]}]
-ports: [{port: 6443}]
+endpoints: [{addresses: [192.0.2.9], conditions: {ready: false}}, {addresses: [192.0.2.1], conditions: {ready: true}}]
+ports: [{name: other, port: 1}, {name: https, port: 6443}]
 ";
 
 /// Returns a Deployment of another cloud's program with these fields of the Pod and the container.
@@ -147,9 +153,17 @@ fn object(
 /// Returns a Pod of the Deployment `metal-ccm`.
 fn pod(node: &str, status: &str) -> String {
     format!(
-        "\n---\nkind: Pod\nmetadata: {{name: metal-ccm-5d-x, namespace: kube-system, ownerReferences: [{{kind: ReplicaSet, name: metal-ccm-5d, \
-         controller: true, apiVersion: apps/v1, uid: '1'}}]}}\nspec: {{nodeName: {node}, containers: [{{name: ccm, image: x/metal-cloud-controller-manager}}]}}\n\
+        "\n---\nkind: Pod\nmetadata: {{name: metal-ccm-5d-x, namespace: kube-system, labels: {{pod-template-hash: 5d}}, \
+         ownerReferences: [{{kind: ReplicaSet, name: metal-ccm-5d, controller: true, apiVersion: apps/v1, uid: '1'}}]}}\nspec: {{nodeName: {node}, containers: [{{name: ccm, image: x/metal-cloud-controller-manager}}]}}\n\
          status: {status}\n"
+    )
+}
+
+/// Returns a request for the serving certificate of a kubelet.
+fn request(name: &str, created: &str, user: &str, group: &str) -> String {
+    format!(
+        "\n---\nkind: CertificateSigningRequest\nmetadata: {{name: {name}, creationTimestamp: '2026-01-01T{created}Z'}}\nspec: {{request: '', signerName: \
+         kubernetes.io/kubelet-serving, username: '{user}', groups: ['{group}']}}\n"
     )
 }
 
@@ -171,6 +185,10 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
     let tolerant = format!("hostNetwork: true, {TOLERATIONS}");
     let tolerant = tolerant.as_str();
     let new = |more: String| format!("{NEW}{more}");
+    let stopped =
+        deployment(tolerant, "args: []").replace("spec: {template", "spec: {replicas: 0, template");
+    let skydock = deployment(tolerant, "args: []").replace("metal-ccm", "skydock");
+    let skydock_pod = |status: &str| pod("new", status).replace("metal-ccm", "skydock");
     let cases: &[(&str, String, &[&str], &str)] = &[
         ("nothing runs", NEW.to_owned(), &["D1"], "--manifest FILE"),
         (
@@ -246,6 +264,13 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "set {\"dnsPolicy\":\"Default\"}",
         ),
         (
+            "a node that is maintained",
+            new(planned(tolerant, "args: []"))
+                .replace("spec:\n  taints", "spec:\n  unschedulable: true\n  taints"),
+            &["D3"],
+            "when the maintenance of one of these nodes is over",
+        ),
+        (
             "a label that was renamed",
             new(planned(
                 &format!("nodeSelector: {{node-role.kubernetes.io/master: ''}}, {tolerant}"),
@@ -307,7 +332,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "a kubelet without the flag",
             format!("{OLD}\n---\nkind: Node\nmetadata: {{name: bare}}\n"),
             &["D8"],
-            "kubectl taint node bare node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
+            "--cloud-provider=external",
         ),
         (
             "kube-controller-manager has a cloud",
@@ -326,8 +351,19 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 planned(tolerant, "args: [--leader-elect-resource-name=mine]"),
                 lease("cloud-controller-manager", "other", LEADS)
             ),
-            &["D10"],
-            "--leader-elect-resource-name",
+            &["D10?"],
+            "stop one of them, unless",
+        ),
+        (
+            "two clouds, each with its own",
+            format!(
+                "{OLD}{}{}{}",
+                OLD.replace("old", "edge").replace("metal", "edge"),
+                planned(tolerant, "args: [--leader-elect-resource-name=mine]"),
+                lease("cloud-controller-manager", "other", LEADS)
+            ),
+            &[],
+            "",
         ),
         (
             "an old Lease is no leader",
@@ -348,7 +384,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 planned(tolerant, "args: [--leader-elect=false, --secure-port=1]")
             ),
             &["D10"],
-            "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
+            "stop Deployment kube-system/metal-ccm: it may lead",
         ),
         (
             "nodes of several clouds",
@@ -359,12 +395,12 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         (
             "kubelets without certificates",
             format!(
-                "{OLD}\n---\nkind: CertificateSigningRequest\nmetadata: {{name: csr-1, creationTimestamp: '2026-01-01T11:00:00Z'}}\nspec: {{request: '', signerName: \
-                 kubernetes.io/kubelet-serving}}\n---\nkind: CertificateSigningRequest\nmetadata: {{name: csr-2, creationTimestamp: '2026-01-01T11:59:00Z'}}\n\
-                 spec: {{request: '', signerName: kubernetes.io/kubelet-serving}}\n"
+                "{OLD}{}{}",
+                request("csr-1", "11:00:00", "system:node:old", "system:nodes"),
+                request("csr-2", "11:59:00", "system:node:old", "system:nodes")
             ),
             &["D14?"],
-            "kubectl certificate approve csr-1",
+            "kubectl describe csr csr-1\n",
         ),
         (
             "several Pods without leader election",
@@ -380,6 +416,19 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "add \"--leader-elect=true\" to containers.0.args",
         ),
         (
+            "several Pods of a script",
+            object(
+                "DaemonSet",
+                "kube-system",
+                "ccm",
+                "",
+                tolerant,
+                "command: [sh, '-c'], args: ['exec /bin/metal-cloud-controller-manager --leader-elect=false']",
+            ) + OLD,
+            &["D1", "D15"],
+            "add --leader-elect=true to the command in the script of DaemonSet kube-system/ccm",
+        ),
+        (
             "a probe with the wrong scheme",
             format!(
                 "{OLD}{}{}",
@@ -387,7 +436,8 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 pod("old", RUNS)
             ),
             &["D15"],
-            "\"path\":\"/spec/template/spec/containers/0/livenessProbe/httpGet/scheme\",\"value\":\"HTTPS\"",
+            "[{\"op\":\"test\",\"path\":\"/spec/template/spec/containers/0/name\",\"value\":\"ccm\"},\
+             {\"op\":\"add\",\"path\":\"/spec/template/spec/containers/0/livenessProbe/httpGet/scheme\",\"value\":\"HTTPS\"}]",
         ),
         (
             "the probe of a server of the program itself",
@@ -408,6 +458,18 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "kubectl --namespace kube-system logs metal-ccm-5d-x --container=ccm",
         ),
         (
+            "only one of two leads",
+            new(
+                skydock.replace("args: []", "args: [--leader-elect-resource-name=mine]")
+                    + &skydock_pod(RUNS)
+                    + &deployment(tolerant, "args: []")
+                    + &pod("new", RUNS)
+                    + &lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS),
+            ),
+            &["D16", "D16"],
+            "kubectl --namespace kube-system logs skydock-5d-x --container=ccm",
+        ),
+        (
             "it crashes",
             new(deployment(tolerant, "args: []") + &pod("new", CRASHES)),
             &["D1"],
@@ -415,10 +477,21 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         ),
         (
             "it was scaled to nothing",
-            new(deployment(tolerant, "args: []")
-                .replace("spec: {template", "spec: {replicas: 0, template")),
+            new(stopped.clone()),
             &["D1"],
             "scale deployment metal-ccm --replicas=1",
+        ),
+        (
+            "the one before a migration stays stopped",
+            new(stopped.clone() + &skydock + &skydock_pod(CRASHES)),
+            &["D1"],
+            "logs skydock-5d-x --container=ccm --previous",
+        ),
+        (
+            "both were scaled to nothing",
+            new(stopped + &skydock.replace("spec: {template", "spec: {replicas: 0, template")),
+            &["D1", "D1"],
+            "scale the one to 1",
         ),
     ];
 
@@ -523,6 +596,91 @@ fn what_is_unknown_is_no_absence() {
 }
 
 #[test]
+fn nodes_that_wait_for_long_are_a_problem() {
+    const NEVER_READY: &str = "{phase: Running, conditions: [{type: Ready, status: 'False'}], containerStatuses: [{name: ccm, image: a, imageID: a, \
+                               ready: false, restartCount: 0, state: {running: {startedAt: '2026-01-01T11:50:00Z'}}}]}";
+    const INITIALIZES: &str = "{phase: Pending, containerStatuses: [{name: ccm, image: a, imageID: a, ready: false, restartCount: 0, state: {waiting: \
+                               {reason: PodInitializing}}}], initContainerStatuses: [{name: copy, image: a, imageID: a, ready: false, restartCount: 2, \
+                               state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1}}}]}";
+    const EVICTED: &str = "{phase: Failed, reason: Evicted, message: 'low on memory'}";
+    let ccm = deployment(&format!("hostNetwork: true, {TOLERATIONS}"), "args: []");
+    let lost = pod("new", RUNS).replace(
+        "name: metal-ccm-5d-x,",
+        "name: metal-ccm-5d-x, deletionTimestamp: '2026-01-01T11:00:00Z',",
+    );
+    let other = |status: &str| pod("new", status).replace("metal-ccm-5d-x", "metal-ccm-5d-y");
+    let name = "cloud-controller-manager";
+    let held = pod("new", RUNS) + &lease(name, "metal-ccm-5d-x_1", LEADS);
+    let forever = lease(name, "metal-ccm-5d-x_1", LEADS).replace("15,", "2147483647,");
+    let begins = held.replace(
+        "holderIdentity",
+        "acquireTime: '2026-01-01T11:59:50.000000Z', holderIdentity",
+    );
+    let unheld = "nobody holds the Lease kube-system/cloud-controller-manager of Deployment kube-system/metal-ccm";
+    let previous = "logs metal-ccm-5d-y --container=ccm --previous";
+
+    for (more, verdict, expected) in [
+        (pod("new", RUNS), Verdict::Problems, unheld),
+        (
+            pod("new", RUNS) + &lease(name, "metal-ccm-5d-x_1", "11:00:00"),
+            Verdict::Problems,
+            unheld,
+        ),
+        (
+            pod("new", NEVER_READY),
+            Verdict::Problems,
+            "it runs, but is not ready",
+        ),
+        (lost, Verdict::Problems, "its node may be lost"),
+        (pod("new", EVICTED), Verdict::Problems, "low on memory"),
+        (
+            pod("new", INITIALIZES),
+            Verdict::Problems,
+            "logs metal-ccm-5d-x --container=copy --previous",
+        ),
+        (
+            pod("new", RUNS) + &forever.replace("T11:59:55", "T23:59:55"),
+            Verdict::Problems,
+            unheld,
+        ),
+        (
+            pod("new", RUNS) + &forever.replace("T11:59:55", "T11:00:00"),
+            Verdict::Problems,
+            unheld,
+        ),
+        (
+            pod("new", EVICTED) + &other(CRASHES),
+            Verdict::Problems,
+            previous,
+        ),
+        (
+            pod("''", "{phase: Pending}"),
+            Verdict::Problems,
+            "no check finds why",
+        ),
+        (held, Verdict::Problems, "cannot initialize these nodes"),
+        (begins, Verdict::Unknown, "began less than 2 minutes ago"),
+    ] {
+        let all = snapshot(&format!("{NEW}{ccm}{more}"));
+        let report = Report::of(&Facts::new(&all, None));
+        let text = report.text("summary");
+        assert_eq!(report.result, verdict, "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+
+    // Whether somebody holds a Lease that was not read is not known.
+    let mut all = snapshot(&format!("{NEW}{ccm}{}", pod("new", RUNS)));
+    all.unread.push("kube-system".to_owned());
+    all.notices.push("not read".to_owned());
+    let report = Report::of(&Facts::new(&all, None));
+    assert_eq!(report.result, Verdict::Unknown);
+
+    let new = NEW.replace("11:00:00Z", "11:59:00Z");
+    let all = snapshot(&format!("{new}{ccm}{}", pod("new", RUNS)));
+    assert_eq!(Report::of(&Facts::new(&all, None)).result, Verdict::Ok);
+}
+
+#[test]
 fn hostile_texts_are_shown_without_effect() {
     let yaml =
         planned("hostNetwork: true", "args: []").replace("planned-ccm", "\"a\\e[31m'$(reboot)\"");
@@ -538,6 +696,7 @@ fn hostile_texts_are_shown_without_effect() {
         "{}",
         text.len()
     );
+    assert!(text.contains("note: ") && text.contains('…'), "{text}");
     assert!(
         text.contains(r"patch deployment 'a\u{1b}[31m'\''$(reboot)'"),
         "{text}"
@@ -554,6 +713,10 @@ fn what_anybody_may_create_is_no_cloud_controller_manager() {
     );
     let tenant = |pod: &str, args: &str| object("Deployment", "tenant", "x-ccm", "", pod, args);
     let on_host = "hostNetwork: true, nodeSelector: {node-role.kubernetes.io/control-plane: ''}";
+    let component = "\n---\nkind: Pod\nmetadata: {name: a, namespace: tenant}\nspec: {containers: [{name: kube-controller-manager, \
+                     command: [kube-controller-manager, --cloud-provider=aws]}]}\n";
+    let unnoticed = snapshot(&(healthy.clone() + component));
+    assert!(found(&unnoticed).is_empty());
     for lookalike in [
         tenant(on_host, "args: []"),
         tenant("hostNetwork: true", "args: [--leader-elect=false]"),
@@ -659,10 +822,33 @@ fn what_leads_is_stopped_by_no_command() {
 }
 
 #[test]
+fn only_requests_of_nodes_are_to_be_approved() {
+    for (user, group, is_of_node) in [
+        ("system:node:old", "system:nodes", true),
+        ("system:node:old", "system:authenticated", false),
+        ("system:node:gone", "system:nodes", false),
+        ("system:serviceaccount:tenant:x", "system:nodes", false),
+    ] {
+        let yaml = OLD.to_owned() + &request("csr-1", "11:00:00", user, group);
+        let found = found(&snapshot(&yaml));
+        let [(id, finding)] = found.as_slice() else {
+            panic!("{found:#?}");
+        };
+        let fixes = fixes(finding);
+        assert!(
+            id == "D14?" && fixes.contains("describe csr csr-1"),
+            "{fixes}"
+        );
+        assert_eq!(fixes.contains("approve"), is_of_node, "{user} {group}");
+    }
+}
+
+#[test]
 fn permissions_are_granted_to_an_account_of_its_own() {
-    let of_account = |account: &str| {
-        let pod = format!("serviceAccountName: {account}, {TOLERATIONS}");
-        let yaml = OLD.to_owned() + &deployment(&pod, "args: [--plugin-dir=/x]");
+    type Manifest = fn(&str, &str) -> String;
+    let lacking = |account: &str, runs_as: &str, manifest: Manifest| {
+        let pod = format!("serviceAccountName: {runs_as}, {TOLERATIONS}");
+        let yaml = OLD.to_owned() + &manifest(&pod, "args: [--plugin-dir=/x]");
         let mut all = snapshot(&yaml);
         let lack = |permission| Lack {
             account: Account {
@@ -676,13 +862,18 @@ fn permissions_are_granted_to_an_account_of_its_own() {
     };
     let is_d12 = |(id, _): &&(String, Finding)| id == "D12";
 
-    let own = of_account("skydock");
-    let fix = fixes(&own.iter().find(is_d12).unwrap().1);
-    assert!(fix.ends_with("' | kubectl apply --filename -"), "{fix}");
-    let names = r#""resourceNames":["cloud-controller-manager-load-balancer-nodes"]"#;
-    assert!(fix.contains(names), "{fix}");
+    // One that a manifest replaces keeps its account.
+    for manifest in [deployment as Manifest, planned] {
+        let own = lacking("skydock", "skydock", manifest);
+        let fix = fixes(&own.iter().find(is_d12).unwrap().1);
+        assert!(fix.ends_with("' | kubectl apply --filename -"), "{fix}");
+        let names = r#""resourceNames":["cloud-controller-manager-load-balancer-nodes"]"#;
+        assert!(fix.contains(names), "{fix}");
+    }
+    let former = lacking("former", "skydock", planned);
+    assert!(!former.iter().any(|it| is_d12(&it)), "{former:#?}");
 
-    let default = of_account("default");
+    let default = lacking("default", "default", deployment);
     let fix = fixes(&default.iter().find(is_d12).unwrap().1);
     assert!(
         fix.contains("account of its own") && !fix.contains("kubectl"),
@@ -691,8 +882,41 @@ fn permissions_are_granted_to_an_account_of_its_own() {
 }
 
 #[test]
+fn a_pod_belongs_to_what_creates_it() {
+    let owned = |kind: &str, owner: &str, labels: &str| {
+        let yaml = format!(
+            "{{metadata: {{name: a-5d-x, namespace: b, labels: {labels}, ownerReferences: [{{kind: {kind}, name: {owner}, controller: true, apiVersion: v1, \
+             uid: '1'}}]}}}}"
+        );
+        let all = migrate::parse(&yaml).unwrap();
+        Workload::of_pod(&decode(all[0].clone()).unwrap()).title()
+    };
+    for (kind, owner, labels, expected) in [
+        (
+            "ReplicaSet",
+            "a-5d",
+            "{pod-template-hash: 5d}",
+            "Deployment b/a",
+        ),
+        ("ReplicaSet", "my-ccm", "{}", "ReplicaSet b/my-ccm"),
+        (
+            "ReplicaSet",
+            "my-ccm",
+            "{pod-template-hash: 5d}",
+            "ReplicaSet b/my-ccm",
+        ),
+        ("DaemonSet", "a", "{}", "DaemonSet b/a"),
+        ("Node", "x", "{}", "Pod b/a-5d"),
+        ("'a b'", "'c d'", "{}", "\"a b\" b/\"c d\""),
+    ] {
+        assert_eq!(owned(kind, owner, labels), expected);
+    }
+}
+
+#[test]
 fn owners_of_any_kind_and_name_are_no_commands() {
     for (kind, name) in [
+        ("kubectl delete ns x # touch", "foo"),
         ("statefulset x; touch y; #", "foo"),
         ("x/$(touch y)", "foo"),
         ("Deployment", "--server=https://touch.example"),
@@ -703,13 +927,45 @@ fn owners_of_any_kind_and_name_are_no_commands() {
              apiVersion: v1, uid: '1'}}]}}\nspec: {{containers: [{{name: ccm, image: x/metal-cloud-controller-manager, args: [--leader-elect=false]}}]}}\n\
              status: {{phase: Pending}}\n{PROXY_WAITS}"
         );
-        let found = found(&snapshot(&format!("{NEW}{owned}")));
+        let all = snapshot(&format!("{NEW}{owned}"));
+        let text = Report::of(&Facts::new(&all, None)).text("summary");
+        assert!(!text.contains(": kubectl delete"), "{text}");
+        let found = found(&all);
         assert!(found.iter().any(|(id, _)| id == "D2"), "{found:#?}");
         assert!(found.iter().any(|(id, _)| id == "D7"), "{found:#?}");
         let commands = found.iter().flat_map(|(_, finding)| &finding.fix);
         for fix in commands {
             let Fix::Command(command) = fix else { continue };
             assert!(!command.to_lowercase().contains("touch"), "{command}");
+        }
+    }
+}
+
+#[test]
+fn words_of_the_cluster_do_not_look_like_commands() {
+    let hostile = "kubectl delete ns kube-system --now # x";
+    let labels = format!("labels: {{app.kubernetes.io/managed-by: {hostile:?}}}");
+    let managed = object(
+        "Deployment",
+        "kube-system",
+        "metal-ccm",
+        &labels,
+        "hostNetwork: true",
+        "args: []",
+    );
+    let led = deployment(TOLERATIONS, "args: []")
+        + &lease("cloud-controller-manager", &format!("{hostile:?}"), LEADS);
+    for yaml in [managed, led] {
+        let all = snapshot(&format!("{NEW}{yaml}"));
+        let text = Report::of(&Facts::new(&all, None)).text("summary");
+        let lines: Vec<_> = text.lines().filter(|line| line.contains(hostile)).collect();
+        assert!(!lines.is_empty(), "{text}");
+        for line in lines {
+            assert!(line.contains(&format!("{hostile:?}")), "{line}");
+            assert!(
+                !line.contains(": kubectl delete") && !line.contains("run: "),
+                "{line}"
+            );
         }
     }
 }
@@ -725,6 +981,54 @@ fn thousands_of_findings_are_few_lines() {
     many.nodes.as_mut().unwrap().extend((0..10_000).map(node));
     let text = Report::of(&Facts::new(&many, None)).text("summary");
     assert!(text.contains("9992 more") && text.len() < 2_000, "{text}");
+}
+
+#[test]
+fn only_a_new_node_of_a_cloud_is_tainted_by_a_command() {
+    let bare = |created: &str| {
+        format!(
+            "\n---\nkind: Node\nmetadata: {{name: bare, creationTimestamp: '2026-01-01T{created}Z'}}\n"
+        )
+    };
+    let ccm = deployment(&format!("hostNetwork: true, {TOLERATIONS}"), "args: []");
+    let runs = ccm + &pod("old", RUNS);
+    let led = |renewed: &str| {
+        let lease = lease("cloud-controller-manager", "metal-ccm-5d-x_1", renewed);
+        let created = "kube-system, creationTimestamp: '2026-01-01T10:00:00Z'}";
+        runs.clone() + &lease.replace("kube-system}", created)
+    };
+    for (yaml, expected, is_command) in [
+        (format!("{OLD}{}", bare("11:00:00")), "D8", false),
+        (
+            format!("{OLD}{}{}", bare("11:00:00"), led(LEADS)),
+            "D8",
+            true,
+        ),
+        (
+            format!("{OLD}{}{}", bare("09:00:00"), led(LEADS)),
+            "D8",
+            false,
+        ),
+        (
+            format!("{OLD}{}{}", bare("11:00:00"), led("11:00:00")),
+            "D8",
+            false,
+        ),
+        // It may only have load balancers.
+        (bare("11:00:00") + &led(LEADS), "D8?", false),
+    ] {
+        let found = found(&snapshot(&yaml));
+        let [(id, finding)] = found.as_slice() else {
+            panic!("{found:#?}");
+        };
+        let command = "kubectl taint node bare node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
+        let has_command = finding.fix.contains(&Fix::Command(command.to_owned()));
+        assert_eq!(
+            (id.as_str(), has_command),
+            (expected, is_command),
+            "{found:#?}"
+        );
+    }
 }
 
 #[test]
@@ -753,7 +1057,9 @@ fn what_the_cloud_says_is_compared_with_nodes() {
         + &waiting("foreign", "", "other://1")
         + &waiting("moved", annotation, "metal://3")
         + &waiting("denied", "", "");
-    let mut snapshot = snapshot(&(nodes + &planned(TOLERATIONS, "args: []")));
+    let others = snapshot(&deployment(TOLERATIONS, "args: []")).workloads;
+    let skydock = planned(TOLERATIONS, "args: [--plugin-dir=/x]");
+    let mut snapshot = snapshot(&(nodes + &skydock));
     let instance = Instance {
         addresses: vec![NodeAddress {
             kind: AddressKind::InternalIp,
@@ -792,6 +1098,17 @@ fn what_the_cloud_says_is_compared_with_nodes() {
             "D11 these nodes wait, and their provider ID does not begin with metal://: foreign",
             "D11 its kubelet has --node-ip=10.0.0.9, but the instance has 10.0.0.1",
             "D11 the cloud knows no instance for gone",
+            "D13 asked about denied, the plugin answers: denied: no",
+        ]
+    );
+
+    // Nodes of another cloud wait for its own program.
+    let mut two = snapshot.clone();
+    two.workloads = others;
+    assert_eq!(
+        told(&found(&two)),
+        [
+            "D11 its kubelet has --node-ip=10.0.0.9, but the instance has 10.0.0.1",
             "D13 asked about denied, the plugin answers: denied: no",
         ]
     );
