@@ -162,8 +162,8 @@ fn a_deployment_is_migrated() {
         "https://api.xx-region-1.metal.example:443"
     );
     assert_eq!(found.permissions.provider_ids, None);
-    let (variable, _) = configuration.credentials[0].variable().unwrap();
-    assert_eq!(variable.to_string(), "METAL_TOKEN");
+    let found = configuration.credentials[0].variable().unwrap();
+    assert_eq!(found.variable.to_string(), "METAL_TOKEN");
 }
 
 #[test]
@@ -841,7 +841,7 @@ fn the_credential_is_no_other_one_without_a_word() {
         let migration = migrate(&deployment(&container), "skydock:1", None).unwrap();
         let (_, configuration) = read(&migration);
         let found = configuration.credentials[0].variable();
-        let found = found.map(|(name, _)| name.to_string());
+        let found = found.map(|it| it.variable.to_string());
         assert_eq!(found.as_deref(), variable, "{container}");
         let notes = migration.notes.join("\n");
         assert!(notes.contains(told), "{container}: {notes}");
