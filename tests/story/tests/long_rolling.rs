@@ -40,7 +40,6 @@ use kube::{
 };
 use serde_json::{Value, json};
 use skydock_clusters::{Error, NodeSpec, Plane, RealPlane};
-use skydock_image::Layer;
 use skydock_story::image;
 use skydock_support::{
     Seen, checkout, copy_folder, eventually, free_address,
@@ -51,6 +50,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 const NAMESPACE: &str = "kube-system";
 /// The image that the example names, and that of the update.
 const IMAGES: [&str; 2] = [image::IMAGE, "registry.example.com/skydock:update"];
+/// The variables with files that have other images to be tested: an older one, and the newer one.
+const FILES: [&str; 2] = ["SKYDOCK_OLD_IMAGE", "SKYDOCK_IMAGE"];
 /// The nodes of Skydock.
 const NODES: [&str; 2] = ["control-1", "control-2"];
 /// Nodes that come and go, with kubelets that only pretend to run Pods.
@@ -130,7 +131,8 @@ struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// Writes two images, which differ in a label, and the example with an inventory.
+    /// Writes two images, and the example with an inventory. The images differ in a label, unless
+    /// other ones are given.
     fn prepare(plane: &'a RealPlane, dir: &'a Path) -> Result<Self> {
         let first = image::of_checkout()?;
         let second = first
@@ -138,10 +140,11 @@ impl<'a> Cluster<'a> {
             .label("org.opencontainers.image.version", "update");
         let mut images = Vec::new();
         let mut digests = BTreeSet::new();
-        for (name, image) in IMAGES.into_iter().zip([first, second]) {
+        for ((name, file), image) in IMAGES.into_iter().zip(FILES).zip([first, second]) {
             let archive = dir.join(format!("skydock-{}.tar", images.len()));
-            let written = skydock_image::write(name, &[image], Layer::Plain, &archive)?;
-            digests.insert(written.digest);
+            let file = std::env::var_os(file);
+            let digest = image::write_unless(file.as_deref(), name, &[image], &archive)?;
+            digests.insert(digest);
             images.push(archive);
         }
         ensure!(digests.len() == IMAGES.len(), "one digest: {digests:?}");

@@ -14,7 +14,8 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use skydock_clusters::{Error, NodeSpec, Plane as _, RealPlane};
-use skydock_image::{Image, Layer};
+use skydock_image::Image;
+use skydock_story::image;
 use skydock_support::{Paths, Seen, eventually, last_lines};
 use tempfile::TempDir;
 
@@ -57,7 +58,7 @@ impl Cluster {
         let mut archives = Vec::new();
         for (at, (name, image)) in images.iter().enumerate() {
             let archive = dir.path().join(format!("{at}.tar"));
-            skydock_image::write(name, image, Layer::Plain, &archive)?;
+            image::write(name, image, &archive)?;
             archives.push(archive);
         }
         match plane.start_container_node(node, &archives).await {

@@ -29,7 +29,6 @@ use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use skydock_clusters::{Error, NodeSpec, PAUSE, Plane, RealPlane};
 use skydock_deploy::Program;
-use skydock_image::Layer;
 use skydock_story::image::{self, IMAGE};
 use skydock_support::{Seen, checkout, eventually, kubernetes::UNINITIALIZED};
 
@@ -83,7 +82,7 @@ impl<'a> Cluster<'a> {
     async fn prepare(plane: &'a RealPlane, dir: &'a Path) -> Result<Self> {
         let image = image::of_checkout()?;
         let archive = dir.join("skydock.tar");
-        skydock_image::write(IMAGE, &[image], Layer::Plain, &archive)?;
+        image::write(IMAGE, &[image], &archive)?;
         Ok(Self {
             plane,
             client: plane.client(),
