@@ -9,7 +9,6 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
@@ -86,8 +85,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A timeout for a rollout, for kubectl: each Pod compiles its plugin, and shares two processors with
 /// all the rest.
 const ROLLOUT: &str = "--timeout=8m";
-/// If set, this test is skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_and_its_rollback_are_not_noticed() {
@@ -99,9 +96,7 @@ async fn an_update_and_its_rollback_are_not_noticed() {
     let cluster = Cluster::prepare(&plane, dir.path()).expect("two images");
     match cluster.whole().await {
         Ok(()) => {}
-        Err(error) if is_unsuitable(&error) && std::env::var_os(SKIP).is_some() => {
-            eprintln!("skipped: {error}");
-        }
+        Err(error) if is_skipped(&error) => {}
         Err(error) => {
             let state = plane
                 .kubectl(&["get", "nodes,services,pods,leases,events", "-A"])
@@ -115,8 +110,8 @@ async fn an_update_and_its_rollback_are_not_noticed() {
     }
 }
 
-fn is_unsuitable(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::NoContainers { .. }))
+fn is_skipped(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::skips_test)
 }
 
 struct Cluster<'a> {

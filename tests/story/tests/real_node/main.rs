@@ -10,7 +10,6 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
@@ -38,8 +37,6 @@ const NODE: &str = "control-1";
 const SELECTOR: &str = "app.kubernetes.io/name=skydock";
 /// A timeout for each step. The plugin is compiled on the node.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// If set, this test is skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_begins_with_skydock_on_a_tainted_node() {
@@ -52,9 +49,7 @@ async fn a_cluster_begins_with_skydock_on_a_tainted_node() {
     let cluster = cluster.expect("images and Helm");
     match Box::pin(cluster.whole()).await {
         Ok(()) => {}
-        Err(error) if is_unsuitable(&error) && std::env::var_os(SKIP).is_some() => {
-            eprintln!("skipped: {error}");
-        }
+        Err(error) if is_skipped(&error) => {}
         Err(error) => {
             let state = cluster.state().await;
             panic!(
@@ -65,8 +60,8 @@ async fn a_cluster_begins_with_skydock_on_a_tainted_node() {
     }
 }
 
-fn is_unsuitable(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::NoContainers { .. }))
+fn is_skipped(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::skips_test)
 }
 
 struct Cluster<'a> {
