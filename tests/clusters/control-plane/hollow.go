@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
-	remote "k8s.io/cri-client/pkg"
 	fakeremote "k8s.io/cri-client/pkg/fake"
 	cadvisortest "k8s.io/kubernetes/pkg/kubelet/cadvisor/testing"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
@@ -99,7 +97,7 @@ func (node *hollowNode) run(ctx context.Context) error {
 		return fmt.Errorf("start the fake container runtime: %w", err)
 	}
 	defer runtime.Stop()
-	runtimeService, err := remote.NewRemoteRuntimeService(ctx, endpoint, criTimeout, noop.NewTracerProvider(), false)
+	runtimeService, err := newRuntimeService(ctx, endpoint)
 	if err != nil {
 		return fmt.Errorf("reach the fake container runtime: %w", err)
 	}

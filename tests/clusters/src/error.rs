@@ -1,5 +1,6 @@
 //! Errors of control planes.
 
+use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -106,7 +107,23 @@ pub enum Error {
     NodeRuns(String),
 }
 
+/// If set, tests are skipped on machines that cannot run containers.
+const NO_CONTAINERS: &str = "SKYDOCK_NO_CONTAINERS";
+
 impl Error {
+    /// Returns whether a test may be skipped for this reason: the machine cannot run containers, and
+    /// `SKYDOCK_NO_CONTAINERS` is set. Then it also prints the reason, by which `cargo xtask test` counts
+    /// such tests.
+    pub fn skips_test(&self) -> bool {
+        let skips =
+            matches!(self, Self::NoContainers { .. }) && std::env::var_os(NO_CONTAINERS).is_some();
+        if skips {
+            // Not with a macro, whose output a test keeps to itself. If nobody reads it, nothing is lost.
+            let _ = writeln!(stderr(), "skipped: {self}");
+        }
+        skips
+    }
+
     /// Returns a closure for `map_err` of file operations.
     pub(crate) fn io(
         action: &'static str,

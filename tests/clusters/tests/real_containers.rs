@@ -18,8 +18,6 @@ use skydock_clusters::{Error, NodeSpec, PAUSE, Plane, RealPlane};
 use skydock_support::{Seen, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// If set, these tests are skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 /// Set in the process that holds the plane, which runs that test again.
 const HOLDER: &str = "SKYDOCK_TEST_HOLDS_CONTAINERS";
 const HELD: &str = "a_node_ends_with_the_process_that_holds_it";
@@ -37,14 +35,8 @@ async fn plane() -> Result<Option<RealPlane>> {
     let started = start(&plane, "node-1").await;
     match started {
         Ok(()) => Ok(Some(plane)),
-        Err(error) => {
-            let unsuitable = matches!(error.downcast_ref(), Some(Error::NoContainers { .. }));
-            if !unsuitable || std::env::var_os(SKIP).is_none() {
-                return Err(error);
-            }
-            writeln!(std::io::stderr(), "skipped: {error}")?;
-            Ok(None)
-        }
+        Err(error) if error.downcast_ref().is_some_and(Error::skips_test) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The Helm chart in a real cluster: its package is installed, upgraded and rolled back, and what it
-//! renders is accepted. Nothing runs, because there are no nodes.
+//! The Helm chart in a real cluster: its package is installed, upgraded to that of another version,
+//! and rolled back, and what it renders is accepted. Nothing runs, because there are no nodes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,8 +14,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 use skydock_clusters::{Error, Plane, RealPlane};
 use skydock_deploy::{NAMESPACE, Program, objects};
-use skydock_support::checkout;
+use skydock_support::{checkout, copy_folder};
 use tempfile::TempDir;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of an upgrade.
+const NEXT: &str = "1000.0.0";
 
 struct Cluster {
     plane: RealPlane,
@@ -39,6 +43,20 @@ impl Cluster {
         self.helm
             .run(self.dir.path(), &[arguments, &cluster].concat())
             .unwrap()
+    }
+
+    /// Writes the package of the next version, in which the image has another tag.
+    fn package_next(&self) {
+        // The copy has no links.
+        let chart = self.dir.path().join("chart");
+        copy_folder(&checkout().join("deploy/chart"), &chart).unwrap();
+        let base = chart.join("base/kustomization.yaml");
+        let text = fs::read_to_string(&base).unwrap();
+        let [tag, next] = [VERSION, NEXT].map(|version| format!("newTag: {version}\n"));
+        assert!(text.contains(&tag), "{text}");
+        fs::write(&base, text.replace(&tag, &next)).unwrap();
+        let version = ["--version", NEXT, "--app-version", NEXT];
+        self.helm(&[&["package", "chart"][..], &version].concat());
     }
 
     async fn kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
@@ -72,8 +90,8 @@ impl Cluster {
         serde_json::from_str(&self.kubectl(&command).await.unwrap()).unwrap()
     }
 
-    async fn args(&self) -> Value {
-        self.deployment().await["spec"]["template"]["spec"]["containers"][0]["args"].take()
+    async fn container(&self) -> Value {
+        self.deployment().await["spec"]["template"]["spec"]["containers"][0].take()
     }
 }
 
@@ -83,25 +101,29 @@ async fn a_release_is_upgraded_and_rolled_back() {
     let deploy = checkout().join("deploy");
     let chart = deploy.join("chart").display().to_string();
     cluster.helm(&["package", &chart]);
-    let package = format!("skydock-{}.tgz", env!("CARGO_PKG_VERSION"));
+    cluster.package_next();
+    let [package, next] = [VERSION, NEXT].map(|version| format!("skydock-{version}.tgz"));
     let values = deploy.join("example/values.yaml").display().to_string();
     let inventory = deploy.join("example/cloud.yaml").display().to_string();
     let inventory = format!("cloudConfig.cloud\\.yaml={inventory}");
     let given = ["--values", &values, "--set-file", &inventory];
 
     cluster.helm(&[&["install", "skydock", &package][..], &given].concat());
-    let installed = cluster.args().await;
+    let installed = cluster.container().await;
     assert!(!cluster.has_drift().await);
 
     let changed = ["--set=flags.v=4"];
-    cluster.helm(&[&["upgrade", "skydock", &package][..], &given, &changed].concat());
-    let mut expected = installed.clone();
+    cluster.helm(&[&["upgrade", "skydock", &next][..], &given, &changed].concat());
+    let upgraded = cluster.container().await;
+    let mut expected = installed["args"].clone();
     expected.as_array_mut().unwrap().push("--v=4".into());
-    assert_eq!(cluster.args().await, expected);
+    assert_eq!(upgraded["args"], expected);
+    let image = upgraded["image"].as_str().unwrap();
+    assert!(image.contains(&format!("/skydock:{NEXT}")), "{image}");
     assert!(!cluster.has_drift().await);
 
     cluster.helm(&["rollback", "skydock", "1"]);
-    assert_eq!(cluster.args().await, installed);
+    assert_eq!(cluster.container().await, installed);
     assert!(!cluster.has_drift().await);
 
     let scale = ["scale", "deployment", "skydock", "--replicas=5"];

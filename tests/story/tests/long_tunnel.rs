@@ -9,7 +9,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
@@ -36,8 +35,6 @@ const LOGGED: &str = "serves :8080";
 const SAID: &str = "hello";
 /// A timeout for each step.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// If set, this test is skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_and_exec_work_through_a_tunnel() {
@@ -46,9 +43,7 @@ async fn logs_and_exec_work_through_a_tunnel() {
         .expect("the plane starts");
     match whole(&plane).await {
         Ok(()) => {}
-        Err(error) if is_unsuitable(&error) && std::env::var_os(SKIP).is_some() => {
-            eprintln!("skipped: {error}");
-        }
+        Err(error) if is_skipped(&error) => {}
         Err(error) => {
             let state = plane
                 .kubectl(&["get", "nodes,pods,csr,events", "-A", "-o", "wide"])
@@ -62,8 +57,8 @@ async fn logs_and_exec_work_through_a_tunnel() {
     }
 }
 
-fn is_unsuitable(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::NoContainers { .. }))
+fn is_skipped(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::skips_test)
 }
 
 async fn whole(plane: &RealPlane) -> Result<()> {

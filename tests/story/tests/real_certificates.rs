@@ -7,7 +7,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stderr,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
@@ -46,8 +45,6 @@ const THIEF: &str = "thief";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The time in which a forged request would be approved.
 const MORE: Duration = Duration::from_secs(10);
-/// If set, this test is skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 
 // Holds: SEC-64
 #[tokio::test(flavor = "multi_thread")]
@@ -60,9 +57,7 @@ async fn a_kubelet_gets_only_a_certificate_that_is_confirmed() {
     let mut host = start(&plane, dir.path()).await.expect("the host starts");
     match whole(&plane, dir.path()).await {
         Ok(()) => {}
-        Err(error) if is_unsuitable(&error) && std::env::var_os(SKIP).is_some() => {
-            eprintln!("skipped: {error}");
-        }
+        Err(error) if is_skipped(&error) => {}
         Err(error) => panic!(
             "{error:?}\n{}\nthe logs are in {}",
             host.last_words(),
@@ -73,8 +68,8 @@ async fn a_kubelet_gets_only_a_certificate_that_is_confirmed() {
     assert_eq!(host.ended(PATIENCE).await.expect("it ends"), Some(0));
 }
 
-fn is_unsuitable(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::NoContainers { .. }))
+fn is_skipped(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::skips_test)
 }
 
 async fn start(plane: &RealPlane, dir: &Path) -> Result<Host> {

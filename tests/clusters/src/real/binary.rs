@@ -19,11 +19,17 @@ const CONTROL_PLANE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane"
 const HERE: &str = ".";
 /// Linker flags for a smaller binary without symbols and debug information.
 const STRIPPED: &str = "-s -w";
+/// The file with the versions of what a module uses.
+const GO_MOD: &str = "go.mod";
+/// The environment variable with another minor version of Kubernetes.
+const KUBERNETES: &str = "SKYDOCK_KUBERNETES";
 
 /// Returns the path of the control plane's binary, whose first argument is the program (`etcd`,
 /// `kube-apiserver`, `kubectl`, …). If the cache does not have it for the current sources, it is
 /// built, which takes about ten minutes. Two processes that need it at the same time build it only
 /// once.
+///
+/// With `SKYDOCK_KUBERNETES=1.35`, it is the version of Kubernetes in `go-1.35.mod`.
 ///
 /// The cache is `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise
 /// `~/.cache/skydock`.
@@ -32,19 +38,46 @@ const STRIPPED: &str = "-s -w";
 /// Fails if the cache cannot be written, if Go is not available, or if the build fails.
 pub async fn control_plane_binary() -> Result<PathBuf, Error> {
     tokio::task::spawn_blocking(|| {
-        let go_mod_path = Path::new(CONTROL_PLANE).join("go.mod");
-        let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
-        let version = word_after(&go_mod, "k8s.io/kubernetes")
-            .ok_or(Error::NoVersion { file: go_mod_path })?;
-        find_or_build(
-            CONTROL_PLANE.as_ref(),
-            HERE,
-            "control-plane",
-            &linker_flags(version),
-        )
+        let minor = std::env::var(KUBERNETES).unwrap_or_default();
+        let (go_mod, tags) = kubernetes(&minor);
+        let go_mod_path = Path::new(CONTROL_PLANE).join(&go_mod);
+        let text = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
+        let version =
+            word_after(&text, "k8s.io/kubernetes").ok_or(Error::NoVersion { file: go_mod_path })?;
+        let settings = Settings {
+            go_mod: &go_mod,
+            tags: &tags,
+            linker_flags: &linker_flags(version),
+        };
+        find_or_build(CONTROL_PLANE.as_ref(), HERE, "control-plane", &settings)
     })
     .await
     .map_err(Error::setup("build Kubernetes"))?
+}
+
+/// Returns the file with the versions for a minor version of Kubernetes, which is empty for the usual
+/// one, and the build tags for it.
+fn kubernetes(minor: &str) -> (String, String) {
+    if minor.is_empty() {
+        return (GO_MOD.to_owned(), String::new());
+    }
+    (format!("go-{minor}.mod"), format!("kubernetes{minor}"))
+}
+
+/// How a module is built.
+struct Settings<'a> {
+    /// The file in the module with the versions of what it uses.
+    go_mod: &'a str,
+    tags: &'a str,
+    linker_flags: &'a str,
+}
+
+impl Settings<'_> {
+    const USUAL: Settings<'static> = Settings {
+        go_mod: GO_MOD,
+        tags: "",
+        linker_flags: STRIPPED,
+    };
 }
 
 /// Returns the path of the program in this folder, which is a Go module, with this name in the
@@ -67,7 +100,7 @@ pub async fn go_tool(
     name: &'static str,
 ) -> Result<PathBuf, Error> {
     let module = module.to_owned();
-    tokio::task::spawn_blocking(move || find_or_build(&module, package, name, STRIPPED))
+    tokio::task::spawn_blocking(move || find_or_build(&module, package, name, &Settings::USUAL))
         .await
         .map_err(Error::setup("build a Go program"))?
 }
@@ -90,7 +123,7 @@ pub async fn go_module(
 
 fn find_or_copy(module: &Path, wanted: &str, name: &str) -> Result<PathBuf, Error> {
     let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
-    let sources = Sources::read(&module, wanted)?;
+    let sources = Sources::read(&module, GO_MOD, wanted)?;
     let cache = cache()?;
     let folder = cache.join(name).join(&sources.digest).join(name);
     made_once(&folder, |partial| {
@@ -126,15 +159,15 @@ fn find_or_build(
     module: &Path,
     package: &str,
     name: &str,
-    linker_flags: &str,
+    settings: &Settings<'_>,
 ) -> Result<PathBuf, Error> {
     let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
-    let sources = Sources::read(&module, linker_flags)?;
+    let sources = Sources::read(&module, settings.go_mod, settings.linker_flags)?;
     let cache = cache()?;
     let binary = cache.join(name).join(&sources.digest).join(name);
     made_once(&binary, |partial| {
         let go = go::find(&module, &sources.go, &cache.join("go"))?;
-        build(&go, &module, package, linker_flags, partial)
+        build(&go, &module, package, settings, partial)
     })?;
     Ok(binary)
 }
@@ -190,14 +223,15 @@ fn build(
     go: &Path,
     module: &Path,
     package: &str,
-    linker_flags: &str,
+    settings: &Settings<'_>,
     binary: &Path,
 ) -> Result<(), Error> {
     let started = Instant::now();
     tracing::info!(module = %module.display(), "building with Go; all of Kubernetes takes some ten minutes");
     let output = Command::new(go)
         .current_dir(module)
-        .args(["build", "-trimpath", "-ldflags", linker_flags, "-o"])
+        .args(["build", "-trimpath", "-ldflags", settings.linker_flags])
+        .args(["-modfile", settings.go_mod, "-tags", settings.tags, "-o"])
         .arg(binary)
         .arg(package)
         .env("CGO_ENABLED", "0")
@@ -223,13 +257,14 @@ struct Sources {
 }
 
 impl Sources {
-    fn read(module: &Path, linker_flags: &str) -> Result<Self, Error> {
+    fn read(module: &Path, go_mod: &str, linker_flags: &str) -> Result<Self, Error> {
+        let go_mod_path = module.join(go_mod);
+        let sums = go_mod_path.with_extension("sum");
         let mut files: Vec<PathBuf> = fs::read_dir(module)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
             .map_err(Error::io("read", module))?;
         files.retain(|path| {
-            path.extension()
-                .is_some_and(|end| end == "go" || end == "mod" || end == "sum")
+            path.extension().is_some_and(|end| end == "go") || [&go_mod_path, &sums].contains(&path)
         });
         files.sort();
         let mut hash = Sha256::new();
@@ -239,7 +274,6 @@ impl Sources {
             hash.update(content.len().to_le_bytes());
             hash.update(content);
         }
-        let go_mod_path = module.join("go.mod");
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
         hash.update(linker_flags);
         hash.update(std::env::consts::ARCH); // several machines may share a home folder
@@ -327,12 +361,25 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_names_the_version_that_is_tested() {
-        let go_mod = include_str!("../../control-plane/go.mod");
-        let version = word_after(go_mod, "k8s.io/kubernetes").unwrap();
-        let (minor, _) = version[1..].rsplit_once('.').unwrap();
+    fn the_documentation_names_the_versions_that_are_tested() {
+        let minor = |name: &str| {
+            let go_mod = fs::read_to_string(Path::new(CONTROL_PLANE).join(name)).unwrap();
+            let version = word_after(&go_mod, "k8s.io/kubernetes").unwrap();
+            version[1..].rsplit_once('.').unwrap().0.to_owned()
+        };
+        let [newest, other] = [kubernetes("").0, kubernetes("1.35").0].map(|name| minor(&name));
+        assert_eq!(other, "1.35");
         let page = include_str!("../../../../docs/operating.md");
-        assert!(page.contains(&format!("tested with Kubernetes {minor},")));
+        let sentence =
+            format!("tested with Kubernetes {newest}, and the most important parts with {other}.");
+        assert!(page.contains(&sentence), "{sentence}");
+    }
+
+    #[test]
+    fn another_version_of_kubernetes_has_its_own_tag() {
+        let expected = ("go-1.35.mod".to_owned(), "kubernetes1.35".to_owned());
+        assert_eq!(kubernetes("1.35"), expected);
+        assert_eq!(kubernetes(""), (GO_MOD.to_owned(), String::new()));
     }
 
     #[test]
@@ -357,18 +404,25 @@ mod tests {
             "go 1.26.0\nrequire (\nk8s.io/kubernetes v1.36.3\n)\n",
         );
         write("main.go", "package main");
-        let first = Sources::read(module.path(), "-s").unwrap().digest;
+        let first = Sources::read(module.path(), GO_MOD, "-s").unwrap().digest;
         write("README.md", "not a source");
-        assert_eq!(Sources::read(module.path(), "-s").unwrap().digest, first);
+        write("go-1.35.mod", "of another build");
+        assert_eq!(
+            Sources::read(module.path(), GO_MOD, "-s").unwrap().digest,
+            first
+        );
         write("main.go", "package main // changed");
-        assert_ne!(Sources::read(module.path(), "-s").unwrap().digest, first);
+        assert_ne!(
+            Sources::read(module.path(), GO_MOD, "-s").unwrap().digest,
+            first
+        );
     }
 
     #[test]
     fn other_linker_flags_give_another_binary() {
         let module = tempfile::tempdir().unwrap();
         fs::write(module.path().join("go.mod"), "go 1.26.0\n").unwrap();
-        let digest = |flags| Sources::read(module.path(), flags).unwrap().digest;
+        let digest = |flags| Sources::read(module.path(), GO_MOD, flags).unwrap().digest;
         assert_ne!(digest("-s"), digest("-s -w"));
     }
 }

@@ -21,7 +21,8 @@ const POD_CIDR: &str = "10.244.0.0/24";
 /// The first cluster IP, that of the Service `kubernetes`. There is no kube-proxy.
 const KUBERNETES: &str = "10.96.0.1";
 /// The name of an image that is on every node with containers. Its program waits until it is told to
-/// end, and with an address such as `:8080` as its argument also serves HTTP there.
+/// end, and with an address such as `:8080` as its argument also serves HTTP there, with errors while
+/// it cannot connect to the addresses in further arguments.
 pub const PAUSE: &str = "registry.example.com/pause:1";
 
 /// Debian's packages with containerd, runc and plugins for the network of Pods.

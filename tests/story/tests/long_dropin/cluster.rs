@@ -13,8 +13,9 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams},
 };
-use skydock_clusters::{Error, NodeSpec, Plane as _, RealPlane};
-use skydock_image::{Image, Layer};
+use skydock_clusters::{NodeSpec, Plane as _, RealPlane};
+use skydock_image::Image;
+use skydock_story::image;
 use skydock_support::{Paths, Seen, eventually, last_lines};
 use tempfile::TempDir;
 
@@ -32,8 +33,6 @@ machines:
 ";
 /// A timeout for each step. Each Pod compiles its plugin.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
-/// If set, the tests are skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 
 pub(crate) struct Cluster {
     pub(crate) plane: RealPlane,
@@ -57,15 +56,12 @@ impl Cluster {
         let mut archives = Vec::new();
         for (at, (name, image)) in images.iter().enumerate() {
             let archive = dir.path().join(format!("{at}.tar"));
-            skydock_image::write(name, image, Layer::Plain, &archive)?;
+            image::write(name, image, &archive)?;
             archives.push(archive);
         }
         match plane.start_container_node(node, &archives).await {
             Ok(_) => {}
-            Err(error @ Error::NoContainers { .. }) if std::env::var_os(SKIP).is_some() => {
-                eprintln!("skipped: {error}");
-                return Ok(None);
-            }
+            Err(error) if error.skips_test() => return Ok(None),
             Err(error) => return Err(error.into()),
         }
 

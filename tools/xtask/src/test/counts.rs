@@ -1,4 +1,5 @@
-//! Numbers of tests of a step, from libtest's `test result:` lines.
+//! Numbers of tests of a step, from libtest's `test result:` lines, and from what tests print that skip
+//! themselves.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -9,7 +10,11 @@ use regex_lite::Regex;
 /// filtered out; finished in 0.01s`. The first word may be in color.
 const RESULT: &str = r"(?m)^test result: .*\. (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; (\d+) filtered out;";
 
-/// Numbers of tests that passed, failed, and were skipped (ignored or filtered out).
+/// What a test prints that needs containers and has returned without them (`skydock_clusters`). For
+/// libtest, it has passed.
+const SKIPPED: &str = "skipped: this machine cannot run nodes with containers: ";
+
+/// Numbers of tests that passed, failed, and were skipped (ignored, filtered out, or by themselves).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) passed: u64,
@@ -47,6 +52,11 @@ pub(super) fn of_log(log: &str) -> Option<Counts> {
             skipped: ignored + filtered,
         };
     }
+    if let Some(sum) = &mut sum {
+        let skipped: u64 = log.matches(SKIPPED).count().try_into().unwrap_or(0);
+        sum.passed = sum.passed.saturating_sub(skipped);
+        sum.skipped += skipped;
+    }
     sum
 }
 
@@ -66,6 +76,14 @@ mod tests {
             skipped: 3,
         };
         assert_eq!(of_log(log), Some(expected));
+
+        let without_root = format!("{log}{SKIPPED}these tests do not run as root\n");
+        let expected = Counts {
+            passed: 11,
+            skipped: 4,
+            ..expected
+        };
+        assert_eq!(of_log(&without_root), Some(expected));
         assert_eq!(of_log("Finished `dev` profile\n"), None);
     }
 }

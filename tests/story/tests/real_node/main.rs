@@ -1,6 +1,7 @@
 //! The first minutes of a cluster: a control plane and one real node, which is tainted until a
 //! cloud-controller-manager has initialized it. Skydock is deployed as by a user, runs in a
-//! container from its own image on that node, and initializes it; then other Pods run.
+//! container from its own image on that node, and initializes it; then DNS and other Pods run (`dns`).
+//! The Deployment is that of Kustomize, the DaemonSet and the static Pod are those of the chart.
 //!
 //! Needs root. Where that is missing, `SKYDOCK_NO_CONTAINERS=1` skips it.
 #![allow(
@@ -9,9 +10,10 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "helpers of tests, which clippy does not know for such"
 )]
+
+mod dns;
 
 use std::{
     fs,
@@ -25,9 +27,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use skydock_clusters::{Error, NodeSpec, PAUSE, Plane, RealPlane};
-use skydock_image::Layer;
+use skydock_deploy::Program;
 use skydock_story::image::{self, IMAGE};
-use skydock_support::{Seen, checkout, copy_folder, eventually, kubernetes::UNINITIALIZED};
+use skydock_support::{Seen, checkout, eventually, kubernetes::UNINITIALIZED};
 
 const NAMESPACE: &str = "kube-system";
 /// A machine in the inventory of the example.
@@ -35,8 +37,6 @@ const NODE: &str = "control-1";
 const SELECTOR: &str = "app.kubernetes.io/name=skydock";
 /// A timeout for each step. The plugin is compiled on the node.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// If set, this test is skipped on machines that cannot run containers.
-const SKIP: &str = "SKYDOCK_NO_CONTAINERS";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_begins_with_skydock_on_a_tainted_node() {
@@ -45,12 +45,11 @@ async fn a_cluster_begins_with_skydock_on_a_tainted_node() {
         .prefix("skydock-node-")
         .tempdir()
         .expect("a folder");
-    let cluster = Cluster::prepare(&plane, dir.path()).expect("an image");
-    match cluster.whole().await {
+    let cluster = Box::pin(Cluster::prepare(&plane, dir.path())).await;
+    let cluster = cluster.expect("images and Helm");
+    match Box::pin(cluster.whole()).await {
         Ok(()) => {}
-        Err(error) if is_unsuitable(&error) && std::env::var_os(SKIP).is_some() => {
-            eprintln!("skipped: {error}");
-        }
+        Err(error) if is_skipped(&error) => {}
         Err(error) => {
             let state = cluster.state().await;
             panic!(
@@ -61,73 +60,94 @@ async fn a_cluster_begins_with_skydock_on_a_tainted_node() {
     }
 }
 
-fn is_unsuitable(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::NoContainers { .. }))
+fn is_skipped(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::skips_test)
 }
 
 struct Cluster<'a> {
     plane: &'a RealPlane,
     client: Client,
     dir: &'a Path,
-    image: PathBuf,
+    helm: Program,
+    images: [PathBuf; 2],
 }
 
 impl<'a> Cluster<'a> {
-    /// Writes Skydock's image.
-    fn prepare(plane: &'a RealPlane, dir: &'a Path) -> Result<Self> {
+    /// Writes the images of Skydock and of CoreDNS.
+    async fn prepare(plane: &'a RealPlane, dir: &'a Path) -> Result<Self> {
         let image = image::of_checkout()?;
         let archive = dir.join("skydock.tar");
-        skydock_image::write(IMAGE, &[image], Layer::Plain, &archive)?;
-        copy_folder(&checkout().join("deploy"), &dir.join("deploy"))?;
+        image::write(IMAGE, &[image], &archive)?;
         Ok(Self {
             plane,
             client: plane.client(),
             dir,
-            image: archive,
+            helm: Program::helm().await?,
+            images: [archive, dns::image(dir).await?],
         })
     }
 
     async fn whole(&self) -> Result<()> {
-        let example = self.dir.join("deploy/example").display().to_string();
+        let example = checkout().join("deploy/example").display().to_string();
 
         self.node().await?;
         self.kubectl(&["apply", "--validate=strict", "-k", &example])
             .await?;
         self.begins("the Deployment").await?;
-        let deployment = self.kubectl(&["get", "deployment", "skydock", "-o", "json"]);
-        let deployment: Value = serde_json::from_str(&deployment.await?)?;
         self.kubectl(&["delete", "deployment", "skydock"]).await?;
         self.ends().await?;
+        // The chart brings all objects itself.
+        self.kubectl(&["delete", "--ignore-not-found", "-k", &example])
+            .await?;
 
         self.node().await?;
-        let daemon_set = self.dir.join("daemon-set.json");
-        fs::write(&daemon_set, as_daemon_set(&deployment).to_string())?;
-        let daemon_set = daemon_set.display().to_string();
-        self.kubectl(&["apply", "--validate=strict", "-f", &daemon_set])
+        let chart = self.dir.join("daemon-set.yaml");
+        fs::write(&chart, self.rendered("DaemonSet", &[])?)?;
+        let chart = chart.display().to_string();
+        self.kubectl(&["apply", "--validate=strict", "-f", &chart])
             .await?;
         self.begins("the DaemonSet").await?;
         self.kubectl(&["delete", "daemonset", "skydock"]).await?;
         self.ends().await?;
 
         let manifests = self.node().await?;
-        let static_pod = self.as_static_pod(&deployment).await?;
+        let static_pod = self.static_pod().await?;
         // The kubelet ignores the name until the file is complete.
-        fs::write(manifests.join(".skydock.json"), static_pod.to_string())?;
+        fs::write(manifests.join(".skydock.yaml"), static_pod)?;
         fs::rename(
-            manifests.join(".skydock.json"),
-            manifests.join("skydock.json"),
+            manifests.join(".skydock.yaml"),
+            manifests.join("skydock.yaml"),
         )?;
         self.begins("the static Pod").await?;
-        fs::remove_file(manifests.join("skydock.json"))?;
+        fs::remove_file(manifests.join("skydock.yaml"))?;
         self.ends().await
     }
 
-    /// Starts the node, and creates an ordinary Pod, which must wait. Returns the folder for static
-    /// Pods.
+    /// Returns what Helm renders of the example, with this kind of workload.
+    fn rendered(&self, kind: &str, more: &[&str]) -> Result<String> {
+        let kind = format!("--set=kind={kind}");
+        let arguments = [
+            "template",
+            "skydock",
+            "../chart",
+            "--namespace",
+            NAMESPACE,
+            "--values",
+            "values.yaml",
+            "--set-file",
+            "cloudConfig.cloud\\.yaml=cloud.yaml",
+            &kind,
+        ];
+        let example = checkout().join("deploy/example");
+        self.helm.run(&example, &[&arguments[..], more].concat())
+    }
+
+    /// Starts the node, and creates an ordinary Pod and CoreDNS, which must wait. Returns the folder
+    /// for static Pods.
     async fn node(&self) -> Result<PathBuf> {
         let node = NodeSpec::new(NODE).without_provider_id();
-        let images = [self.image.clone()];
-        let manifests = self.plane.start_container_node(&node, &images).await?;
+        let started = self.plane.start_container_node(&node, &self.images);
+        let manifests = started.await?;
         // As kubeadm does it: a kubelet may not set this label itself.
         let role = "node-role.kubernetes.io/control-plane=";
         self.kubectl(&["label", "node", NODE, role]).await?;
@@ -143,10 +163,8 @@ impl<'a> Cluster<'a> {
                 "readinessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
             }]},
         });
-        let file = self.dir.join("app.json");
-        fs::write(&file, pod.to_string())?;
-        self.kubectl(&["create", "-f", &file.display().to_string()])
-            .await?;
+        self.apply(&pod).await?;
+        self.apply(&dns::coredns(NAMESPACE)).await?;
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         eventually(PATIENCE, async || {
             let pod = pods.get("app").await?;
@@ -160,7 +178,8 @@ impl<'a> Cluster<'a> {
         Ok(manifests)
     }
 
-    /// Waits until Skydock is ready, the node is initialized and the ordinary Pod is ready.
+    /// Waits until Skydock is ready, the node is initialized, and the ordinary Pod, CoreDNS and a Pod
+    /// that uses it are ready.
     async fn begins(&self, what: &str) -> Result<()> {
         let began = Instant::now();
         let nodes: Api<Node> = Api::all(self.client.clone());
@@ -190,11 +209,35 @@ impl<'a> Cluster<'a> {
             Ok(Seen::when(is_ready(&pod), "the ordinary Pod is not ready"))
         });
         runs.await.context(what.to_owned())?;
+        self.resolves().await.context(what.to_owned())?;
         println!(
             "{what}: the node was initialized after {took:.1?}, all was ready after {:.1?}",
             began.elapsed()
         );
         Ok(())
+    }
+
+    /// Waits until CoreDNS is ready, and an ordinary Pod finds the API server by its name.
+    async fn resolves(&self) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let server = eventually(PATIENCE, async || {
+            let pod = pods.get(dns::COREDNS).await?;
+            let address = pod.status.as_ref().and_then(|it| it.pod_ip.clone());
+            Ok(match address {
+                Some(address) if is_ready(&pod) => Seen::Yes(address),
+                _ => Seen::NotYet("CoreDNS is not ready".to_owned()),
+            })
+        })
+        .await?;
+
+        self.apply(&dns::client(&server)).await?;
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        eventually(PATIENCE, async || {
+            let pod = pods.get(dns::CLIENT).await?;
+            let instead = "an ordinary Pod does not find kubernetes.default.svc";
+            Ok(Seen::when(is_ready(&pod), instead))
+        })
+        .await
     }
 
     /// Waits until Skydock has ended, which releases its Lease, and removes the node.
@@ -218,32 +261,29 @@ impl<'a> Cluster<'a> {
 
         self.plane.stop_node(NODE).await?;
         let now = ["--force", "--grace-period=0"];
-        self.kubectl(&[&["delete", "pod", "app", "-n", "default"][..], &now].concat())
-            .await?;
+        for (pod, namespace) in [
+            ("app", "default"),
+            (dns::CLIENT, "default"),
+            (dns::COREDNS, NAMESPACE),
+        ] {
+            self.kubectl(&[&["delete", "pod", pod, "-n", namespace][..], &now].concat())
+                .await?;
+        }
         self.kubectl(&["delete", "node", NODE]).await?;
         Ok(())
     }
 
-    /// Returns the Pod of the Deployment as a static Pod, which has neither an account nor Secrets:
-    /// they become files on the node.
-    async fn as_static_pod(&self, deployment: &Value) -> Result<Value> {
-        let mut spec = deployment["spec"]["template"]["spec"].clone();
-        for field in ["serviceAccountName", "serviceAccount"] {
-            spec.as_object_mut().unwrap().remove(field);
-        }
-        for volume in spec["volumes"].as_array_mut().unwrap() {
-            let Some(name) = volume["secret"]["secretName"].as_str() else {
-                continue;
-            };
-            let name = name.to_owned();
-            let folder = self.folder(&name)?;
-            for (file, content) in self.secret(&name).await? {
-                write(&folder.join(file), &content)?;
-            }
-            *volume = json!({"name": volume["name"], "hostPath": {"path": folder}});
-        }
+    /// Returns the manifest of the static Pod, and writes the files that it needs on the node. They
+    /// are in a folder of this test, instead of `/etc/kubernetes` of this machine.
+    async fn static_pod(&self) -> Result<String> {
+        let folder = self.dir.join("on-the-node");
+        fs::create_dir_all(&folder)?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+        let inventory = checkout().join("deploy/example/cloud.yaml");
+        write(&folder.join("cloud.yaml"), &fs::read(inventory)?)?;
+        let authority = self.plane.folder().join("ca.crt");
+        write(&folder.join("ca.crt"), &fs::read(authority)?)?;
 
-        let folder = self.folder("kubeconfig")?;
         let token = self.kubectl(&["create", "token", "skydock"]).await?;
         let admin = fs::read_to_string(self.plane.kubeconfig_path())?;
         let server = admin.lines().find(|line| line.contains("server: "));
@@ -255,50 +295,23 @@ impl<'a> Cluster<'a> {
              contexts: [{{name: c, context: {{cluster: c, user: c}}}}]}}",
             token = token.trim()
         );
-        write(&folder.join("skydock.conf"), kubeconfig.as_bytes())?;
-        write(
-            &folder.join("ca.crt"),
-            &fs::read(self.plane.folder().join("ca.crt"))?,
-        )?;
-        let add = |list: &mut Value, item: Value| list.as_array_mut().unwrap().push(item);
-        add(
-            &mut spec["volumes"],
-            json!({"name": "kubeconfig", "hostPath": {"path": folder}}),
-        );
-        let container = &mut spec["containers"][0];
-        add(
-            &mut container["volumeMounts"],
-            json!({"name": "kubeconfig", "mountPath": "/etc/kubernetes", "readOnly": true}),
-        );
-        add(
-            &mut container["args"],
-            "--kubeconfig=/etc/kubernetes/skydock.conf".into(),
-        );
-        let labels = &deployment["spec"]["template"]["metadata"]["labels"];
-        Ok(json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "skydock", "namespace": NAMESPACE, "labels": labels},
-            "spec": spec,
-        }))
+        write(&folder.join("kubeconfig"), kubeconfig.as_bytes())?;
+
+        let workload = ["--show-only", "templates/workload.yaml"];
+        let manifest = self.rendered("StaticPod", &workload)?;
+        let usual = "path: /etc/kubernetes/skydock\n";
+        ensure!(manifest.matches(usual).count() == 1, "{manifest}");
+        Ok(manifest.replace(usual, &format!("path: {}\n", folder.display())))
     }
 
-    /// Creates a folder that every user on the node may read.
-    fn folder(&self, name: &str) -> Result<PathBuf> {
-        let folder = self.dir.join("on-the-node").join(name);
-        fs::create_dir_all(&folder)?;
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
-        Ok(folder)
-    }
-
-    async fn secret(&self, name: &str) -> Result<Vec<(String, Vec<u8>)>> {
-        let secrets =
-            Api::<k8s_openapi::api::core::v1::Secret>::namespaced(self.client.clone(), NAMESPACE);
-        let data = secrets.get(name).await?.data.unwrap_or_default();
-        Ok(data
-            .into_iter()
-            .map(|(key, value)| (key, value.0))
-            .collect())
+    /// Creates objects, or what is missing of them.
+    async fn apply(&self, objects: &Value) -> Result<()> {
+        let file = self.dir.join("objects.json");
+        fs::write(&file, objects.to_string())?;
+        let file = file.display().to_string();
+        self.kubectl(&["apply", "--validate=strict", "-f", &file])
+            .await?;
+        Ok(())
     }
 
     /// Runs kubectl in Skydock's namespace.
@@ -322,18 +335,6 @@ impl<'a> Cluster<'a> {
         }
         state
     }
-}
-
-fn as_daemon_set(deployment: &Value) -> Value {
-    json!({
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "skydock", "namespace": NAMESPACE},
-        "spec": {
-            "selector": deployment["spec"]["selector"],
-            "template": deployment["spec"]["template"],
-        },
-    })
 }
 
 /// Returns the status and the reason of a condition.
