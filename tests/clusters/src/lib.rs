@@ -27,5 +27,5 @@ pub use error::Error;
 pub use node::NodeSpec;
 pub use plane::Plane;
 pub use real::{
-    PAUSE, RealPlane, control_plane_binary, debian_tools, go_binary, go_module, go_tool,
+    PAUSE, RealPlane, control_plane_binary, go_binary, go_module, go_tool, prometheus_program,
 };

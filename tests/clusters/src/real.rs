@@ -6,6 +6,7 @@ mod container_node;
 mod go;
 mod konnectivity;
 mod process;
+mod prometheus;
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,9 +25,10 @@ use tokio::net::{TcpSocket, UnixStream};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-pub use self::binary::{control_plane_binary, debian_tools, go_binary, go_module, go_tool};
+pub use self::binary::{control_plane_binary, go_binary, go_module, go_tool};
 pub use self::container_node::PAUSE;
 use self::konnectivity::Tunnel;
+pub use self::prometheus::prometheus_program;
 use crate::{Error, NodeSpec, Plane, client};
 
 /// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is

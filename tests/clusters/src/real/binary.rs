@@ -201,7 +201,11 @@ fn made_once(wanted: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Re
 ///
 /// # Errors
 /// If a package cannot be downloaded or unpacked.
-pub fn debian_tools(name: &str, packages: &[&str], unneeded: &[&str]) -> Result<PathBuf, Error> {
+pub(super) fn debian_tools(
+    name: &str,
+    packages: &[&str],
+    unneeded: &[&str],
+) -> Result<PathBuf, Error> {
     let folder = cache()?.join(name).join(std::env::consts::ARCH);
     made_once(&folder, |partial| {
         tracing::info!(?packages, "fetching packages of Debian, once");

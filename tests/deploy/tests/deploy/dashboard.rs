@@ -1,5 +1,5 @@
 //! The dashboard in `deploy/` can be shown, and its panels use existing metrics. That they have data is
-//! tested with a real Prometheus (`tests/e2e/tests/real_prometheus.rs`).
+//! tested with a real Prometheus (`tests/e2e/tests/real_prometheus`).
 
 use std::collections::BTreeSet;
 

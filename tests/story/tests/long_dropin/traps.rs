@@ -18,8 +18,9 @@ use tokio::process::Command;
 use crate::cluster::{ACCOUNT, CONTAINER, Cluster, INVENTORY, NAMESPACE, NODE, PATIENCE, is_ready};
 
 const SKYDOCK: &str = "skydock";
-/// Another cloud-controller-manager.
+/// Another cloud-controller-manager, and its Lease.
 const OTHER: &str = "metal-ccm";
+const OTHER_LEASE: &str = "metal-cloud-controller-manager";
 /// What the doctor calls them.
 const DEPLOYMENT: &str = "Deployment kube-system/skydock";
 const LEASES: &str =
@@ -36,7 +37,8 @@ struct Trap {
     check: &'static str,
     object: &'static str,
     severity: &'static str,
-    /// The words of a fix that is no command, and a command that does what they say.
+    /// The words of a fix that is no command, which name the workload and its namespace, and a command
+    /// that does what they say.
     in_words: Option<(&'static str, &'static str)>,
 }
 
@@ -65,6 +67,8 @@ impl Trap {
 pub(crate) async fn run(cluster: &Cluster) -> Result<Vec<String>> {
     let inventory = cluster.file("cloud/cloud.yaml", INVENTORY.as_bytes())?;
     let inventory = inventory.display().to_string();
+    cluster.grant().await?;
+    cluster.grant_lease(NAMESPACE, OTHER_LEASE).await?;
     let site = Site {
         cluster,
         control_plane: control_plane_binary().await?.display().to_string(),
@@ -154,7 +158,7 @@ fn traps(inventory: &str) -> Vec<Trap> {
             object: LEASES,
             severity: "warning",
             in_words: Some((
-                "stop one of them",
+                "stop one of them: Deployment kube-system/metal-ccm, Deployment kube-system/skydock",
                 "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
             )),
             ..Trap::new(
@@ -266,17 +270,16 @@ impl Site<'_> {
                 .await?;
         }
 
-        let findings = eventually(PATIENCE, async || {
+        let fixes = eventually(PATIENCE, async || {
             let all = self.findings().await?;
             let found: Vec<_> = all.iter().filter(|it| trap.is(it)).cloned().collect();
-            Ok(if found.is_empty() {
-                Seen::NotYet(format!("findings: {}", Value::from(all)))
-            } else {
-                Seen::Yes(found)
+            Ok(match commands(trap, &found) {
+                Ok(fixes) => Seen::Yes(fixes),
+                Err(error) => Seen::NotYet(format!("{error}; findings: {}", Value::from(all))),
             })
         });
-        let findings = findings.await.context("the doctor does not find it")?;
-        for command in commands(trap, &findings)? {
+        let fixes = fixes.await.context("the doctor does not find it")?;
+        for command in fixes {
             println!("{}: {command}", trap.name);
             self.execute(&command).await?;
         }

@@ -25,7 +25,7 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::{Value, json};
-use skydock_clusters::{Plane as _, RealPlane, debian_tools};
+use skydock_clusters::{Plane as _, RealPlane, prometheus_program};
 use skydock_e2e::{Cluster, Hosts, Plugin};
 use skydock_simcloud::{Options, Simcloud};
 use skydock_support::{
@@ -41,31 +41,9 @@ const ALERTS: [&str; 3] = [
     "SkydockPluginRejected",
 ];
 
-/// The packages of its web pages, and what creates its account.
-const UNNEEDED: [&str; 12] = [
-    "adduser",
-    "fonts-glyphicons-halflings",
-    "libjs-bootstrap",
-    "libjs-bootstrap4",
-    "libjs-eonasdan-bootstrap-datetimepicker",
-    "libjs-jquery",
-    "libjs-jquery-hotkeys",
-    "libjs-moment",
-    "libjs-moment-timezone",
-    "libjs-mustache",
-    "libjs-popper.js",
-    "libjs-rickshaw",
-];
-
-/// Returns the path of `prometheus` or `promtool`.
-fn tool(name: &str) -> PathBuf {
-    let folder = debian_tools("prometheus-1", &["prometheus"], &UNNEEDED).unwrap();
-    folder.join("usr/bin").join(name)
-}
-
 /// Runs promtool, which must have no complaint.
 fn promtool(folder: &Path, args: &[&str], input: Stdio) {
-    let output = Command::new(tool("promtool"))
+    let output = Command::new(prometheus_program("promtool").unwrap())
         .args(args)
         .current_dir(folder)
         .stdin(input)
@@ -93,7 +71,7 @@ fn write_rules(folder: &Path) -> BTreeSet<String> {
 fn each_alert_fires_for_its_cluster_alone() {
     let folder = tempfile::tempdir().unwrap();
     let alerts = write_rules(folder.path());
-    let tests = include_str!("real_prometheus/alerts.yaml");
+    let tests = include_str!("alerts.yaml");
     fs::write(folder.path().join("alerts.yaml"), tests).unwrap();
 
     let tested: Value = serde_saphyr::from_str(tests).unwrap();
@@ -221,7 +199,7 @@ impl Site {
         promtool(self.dir.path(), &["check", "config", file], Stdio::null());
 
         let address = free_address()?;
-        let mut command = Command::new(tool("prometheus"));
+        let mut command = Command::new(prometheus_program("prometheus")?);
         command
             .arg(format!("--config.file={file}"))
             .arg(format!(
