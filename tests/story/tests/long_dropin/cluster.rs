@@ -1,13 +1,15 @@
 //! A control plane, and a node that has Skydock's images.
 
 use std::{
+    collections::BTreeMap,
     fs,
+    net::SocketAddr,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
@@ -15,13 +17,22 @@ use kube::{
 };
 use skydock_clusters::{Error, NodeSpec, Plane as _, RealPlane};
 use skydock_image::{Image, Layer};
-use skydock_support::{Paths, Seen, eventually, last_lines};
+use skydock_support::{Paths, Seen, checkout, eventually, last_lines};
 use tempfile::TempDir;
 
 pub(crate) const NAMESPACE: &str = "kube-system";
 pub(crate) const NODE: &str = "control-1";
-/// The account of the Pods, which may do everything: other tests are about permissions.
-pub(crate) const ACCOUNT: &str = "cloud-controller-manager";
+/// The account of the Pods.
+pub(crate) const ACCOUNT: &str = "skydock";
+/// The folders in `deploy/` with its permissions.
+const PERMISSIONS: [&str; 4] = [
+    "base",
+    "components/secure-serving",
+    "components/routes",
+    "components/service-account-credentials",
+];
+/// The accounts of controllers, if each has its own; the names of their roles end in the same way.
+const CONTROLLERS: [&str; 3] = ["node-controller", "service-controller", "route-controller"];
 /// The container of a Pod that is a cloud-controller-manager.
 pub(crate) const CONTAINER: &str = "manager";
 /// The inventory of the static provider.
@@ -39,6 +50,8 @@ pub(crate) struct Cluster {
     pub(crate) plane: RealPlane,
     pub(crate) client: Client,
     pub(crate) paths: Paths,
+    /// Where ports of the node are reached.
+    pub(crate) ports: BTreeMap<u16, SocketAddr>,
     dir: TempDir,
 }
 
@@ -69,31 +82,56 @@ impl Cluster {
             Err(error) => return Err(error.into()),
         }
 
-        for arguments in [
-            &["create", "serviceaccount", ACCOUNT, "-n", NAMESPACE][..],
-            &[
-                "create",
-                "clusterrolebinding",
-                ACCOUNT,
-                "--clusterrole=cluster-admin",
-                "--group=system:serviceaccounts:kube-system",
-            ],
-            // As kubeadm does it: a kubelet may not set this label itself.
-            &[
-                "label",
-                "node",
-                NODE,
-                "node-role.kubernetes.io/control-plane=",
-            ],
-        ] {
-            plane.kubectl(arguments).await?;
-        }
+        // As kubeadm does it: a kubelet may not set this label itself.
+        let role = "node-role.kubernetes.io/control-plane=";
+        plane.kubectl(&["label", "node", NODE, role]).await?;
         Ok(Some(Self {
             client: plane.client(),
             plane,
             paths,
+            ports: node.ports.clone(),
             dir,
         }))
+    }
+
+    /// Creates the account of the Pods, with the permissions in `deploy/`: whether its controllers use
+    /// accounts of their own or not.
+    pub(crate) async fn grant(&self) -> Result<()> {
+        for folder in PERMISSIONS {
+            let file = checkout().join("deploy").join(folder).join("rbac.yaml");
+            self.apply(NAMESPACE, &file).await?;
+        }
+        for account in CONTROLLERS {
+            let role = format!("--clusterrole=skydock-{account}");
+            let subject = format!("--serviceaccount={NAMESPACE}:{account}");
+            let bind = ["create", "clusterrolebinding", account];
+            let bind = [&bind[..], &[role.as_str(), subject.as_str()]].concat();
+            self.plane.kubectl(&bind).await?;
+        }
+        Ok(())
+    }
+
+    /// Grants another Lease to that account, as the role in `deploy/base` grants the default one.
+    pub(crate) async fn grant_lease(&self, namespace: &str, lease: &str) -> Result<()> {
+        let text = fs::read_to_string(checkout().join("deploy/base/rbac.yaml"))?;
+        let mut objects: Vec<_> = text.split("\n---\n").collect();
+        objects.retain(|object| object.contains("name: skydock-leader-election"));
+        ensure!(objects.len() == 2, "not a role and its binding");
+        let objects = objects
+            .join("\n---\n")
+            .replace("cloud-controller-manager", lease)
+            .replace("skydock-leader-election", &format!("skydock-{lease}"));
+
+        let file = format!("permissions/{namespace}-{lease}.yaml");
+        let file = self.file(&file, objects.as_bytes())?;
+        self.apply(namespace, &file).await
+    }
+
+    async fn apply(&self, namespace: &str, file: &Path) -> Result<()> {
+        let file = file.to_str().context("a path")?;
+        let apply = ["apply", "--namespace", namespace, "-f", file];
+        self.plane.kubectl(&apply).await?;
+        Ok(())
     }
 
     /// Returns the folder with the logs of the control plane.

@@ -1,11 +1,15 @@
 //! Lists of arguments from manifests of other cloud-controller-managers, with their probes and
 //! scrapes: each runs in Skydock's image, with its plugin mounted as `/plugins/NAME.wasm`, and the
-//! files that it names.
+//! files that it names. Its account has the permissions in `deploy/`, and those for its Lease.
 //!
 //! AWS and OpenStack have their own plugins, which read their configuration but reach no cloud. For
 //! other clouds, the static provider stands in under their name.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
@@ -15,12 +19,15 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use skydock_clusters::PAUSE;
+use skydock_clusters::NodeSpec;
 use skydock_story::image::{IMAGE, SHELL_IMAGE};
-use skydock_support::{Seen, eventually};
+use skydock_support::{Seen, eventually, free_address};
 
-use crate::cluster::{
-    ACCOUNT, CONTAINER, Cluster, INVENTORY, NAMESPACE, NODE, PATIENCE, is_ready, restarts,
+use crate::{
+    cluster::{
+        ACCOUNT, CONTAINER, Cluster, INVENTORY, NAMESPACE, NODE, PATIENCE, is_ready, restarts,
+    },
+    prometheus,
 };
 
 const LISTS: &str = include_str!("lists.json");
@@ -42,6 +49,8 @@ const CHANGES: [(&str, Change); 4] = [
     ),
     ("kops Azure", Change::Rejected("--cloud-config-secret-name")),
 ];
+/// The account of Prometheus.
+const READER: &str = "prometheus";
 /// A namespace that a list names for its Lease.
 const OTHER_NAMESPACE: &str = "openshift-cloud-controller-manager";
 /// What scripts of shells read, if it exists: the address of the API server. Here it is that of its
@@ -127,14 +136,10 @@ struct Get {
 
 impl Get {
     /// Returns a probe with this request.
-    fn probe(&self, path: &str, token: &str, period: u16) -> Value {
-        let mut get = json!({"scheme": self.scheme, "port": self.port, "path": path});
+    fn probe(&self, period: u16) -> Value {
+        let mut get = json!({"scheme": self.scheme, "port": self.port, "path": "/healthz"});
         if let Some(host) = &self.host {
             get["host"] = json!(host);
-        }
-        if self.token {
-            let value = format!("Bearer {token}");
-            get["httpHeaders"] = json!([{"name": "Authorization", "value": value}]);
         }
         json!({"httpGet": get, "periodSeconds": period, "timeoutSeconds": 5})
     }
@@ -274,6 +279,49 @@ fn line(columns: [&str; 8]) -> String {
     line.trim_end().to_owned()
 }
 
+/// Returns the node with the ports at which metrics are read.
+pub(crate) fn with_ports(mut node: NodeSpec) -> Result<NodeSpec> {
+    let lists: Vec<List> = serde_json::from_str(LISTS)?;
+    for scrape in lists.iter().filter_map(|list| list.scrape.as_ref()) {
+        node = node.with_port(scrape.port, free_address()?);
+    }
+    Ok(node)
+}
+
+/// Creates an account that may only read metrics, and returns its token.
+async fn reader(cluster: &Cluster) -> Result<String> {
+    let role = "--clusterrole=skydock-metrics-reader";
+    let subject = format!("--serviceaccount={NAMESPACE}:{READER}");
+    for arguments in [
+        &["create", "serviceaccount", READER, "-n", NAMESPACE][..],
+        &[
+            "create",
+            "clusterrolebinding",
+            READER,
+            role,
+            subject.as_str(),
+        ],
+    ] {
+        cluster.plane.kubectl(arguments).await?;
+    }
+    token(cluster, READER).await
+}
+
+/// Returns a kubeconfig with a token of the account. It is JSON, which is valid YAML.
+async fn kubeconfig(cluster: &Cluster) -> Result<String> {
+    let view = ["config", "view", "--raw", "--flatten", "-o", "json"];
+    let mut kubeconfig: Value = serde_json::from_str(&cluster.plane.kubectl(&view).await?)?;
+    let token = token(cluster, ACCOUNT).await?;
+    let user = kubeconfig.pointer_mut("/users/0/user");
+    *user.context("a kubeconfig without a user")? = json!({"token": token});
+    Ok(kubeconfig.to_string())
+}
+
+async fn token(cluster: &Cluster, account: &str) -> Result<String> {
+    let create = ["create", "token", account, "-n", NAMESPACE, "--duration=6h"];
+    Ok(cluster.plane.kubectl(&create).await?.trim().to_owned())
+}
+
 /// Runs all lists, one after the other, since most have the same port, and prints a table. Returns
 /// what did not run as it should.
 pub(crate) async fn run(cluster: &Cluster) -> Result<Vec<String>> {
@@ -285,15 +333,16 @@ pub(crate) async fn run(cluster: &Cluster) -> Result<Vec<String>> {
     plane
         .kubectl(&["create", "namespace", OTHER_NAMESPACE])
         .await?;
-    let token = ["create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=6h"];
-    let token = plane.kubectl(&token).await?;
-    let kubeconfig = plane
-        .kubectl(&["config", "view", "--raw", "--flatten"])
-        .await?;
+    cluster.grant().await?;
+    let leases: BTreeSet<_> = lists.iter().map(List::lease).collect();
+    for (namespace, lease) in leases {
+        cluster.grant_lease(namespace, lease).await?;
+    }
+
     let site = Site {
         cluster,
-        token: token.trim().to_owned(),
-        kubeconfig,
+        token: reader(cluster).await?,
+        kubeconfig: kubeconfig(cluster).await?,
     };
 
     let mut table = vec![line([
@@ -326,6 +375,7 @@ struct Site<'a> {
     cluster: &'a Cluster,
     /// Of those who may read metrics.
     token: String,
+    /// Of the account of the Pods.
     kubeconfig: String,
 }
 
@@ -354,8 +404,7 @@ impl Site<'_> {
             return Ok(list.line("rejected", "-", 0));
         }
 
-        // The Pod of a manifest with a probe is ready when that succeeds, and with a scraper, when
-        // that has read the metrics.
+        // The Pod of a manifest with a probe is ready when that succeeds.
         eventually(PATIENCE, async || {
             let pod = pods.get(name).await?;
             ensure!(restarts(&pod) == 0, "it has ended, or was killed");
@@ -369,6 +418,9 @@ impl Site<'_> {
             leads(&leases, lease).await?;
             "yes"
         };
+        if let Some(scrape) = &list.scrape {
+            self.is_scraped(name, scrape).await?;
+        }
 
         let pod = pods.get(name).await?;
         ensure!(restarts(&pod) == 0, "it has ended, or was killed");
@@ -386,6 +438,24 @@ impl Site<'_> {
             Ok(Seen::when(has_started, "it has not started"))
         })
         .await
+    }
+
+    /// Waits until Prometheus has read the metrics.
+    async fn is_scraped(&self, name: &str, scrape: &Get) -> Result<()> {
+        let address = self.cluster.ports.get(&scrape.port);
+        let address = address.context("nobody reaches this port")?;
+        let mut job = json!({
+            "job_name": name,
+            "scheme": scrape.scheme.to_lowercase(),
+            "static_configs": [{"targets": [address]}],
+            // The certificate is self-signed.
+            "tls_config": {"insecure_skip_verify": true},
+        });
+        if scrape.token {
+            job["authorization"] = json!({"credentials": self.token});
+        }
+        let folder = self.cluster.folder().join(format!("prometheus-{name}"));
+        prometheus::reads(&folder, &job).await
     }
 
     /// Returns the Pod of a manifest with another image and with mounts.
@@ -439,20 +509,11 @@ impl Site<'_> {
         }
         container["env"] = json!(env);
         if let Some(probe) = &list.probe {
-            container["livenessProbe"] = probe.probe("/healthz", &self.token, 10);
+            container["livenessProbe"] = probe.probe(10);
             // It is not in the manifests, and shows the result of the other one.
-            container["readinessProbe"] = probe.probe("/healthz", &self.token, 1);
+            container["readinessProbe"] = probe.probe(1);
         }
 
-        let mut containers = vec![container];
-        if let Some(scrape) = &list.scrape {
-            // The kubelet asks as Prometheus does, on this node.
-            containers.push(json!({
-                "name": "scraper",
-                "image": PAUSE,
-                "readinessProbe": scrape.probe("/metrics", &self.token, 1),
-            }));
-        }
         Ok(json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -462,7 +523,7 @@ impl Site<'_> {
                 "hostNetwork": true,
                 "dnsPolicy": "Default",
                 "tolerations": [{"operator": "Exists"}],
-                "containers": containers,
+                "containers": [container],
                 "volumes": volumes,
             },
         }))

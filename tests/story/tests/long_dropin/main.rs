@@ -1,7 +1,7 @@
 //! Skydock in the place of other cloud-controller-managers: in its image, on a real node.
 //!
 //! Manifests of others run with another image and with mounts (`lists`); those with a script, with
-//! the image that has a shell. What keeps such a Pod from running is found by `skydock doctor`, and
+//! the image that has a shell. Prometheus reads their metrics. What keeps such a Pod from running is found by `skydock doctor`, and
 //! what that prints fixes it (`traps`). A plugin of one's own comes from an image (`own_plugin`).
 //!
 //! Needs root. Where that is missing, `SKYDOCK_NO_CONTAINERS=1` skips it.
@@ -18,6 +18,7 @@
 mod cluster;
 mod lists;
 mod own_plugin;
+mod prometheus;
 mod traps;
 
 use skydock_clusters::NodeSpec;
@@ -33,7 +34,7 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 async fn manifests_of_others_need_only_image_and_mounts() {
     let _alone = ALONE.lock().await;
     // A node of another cloud: no plugin is asked about it, so clouds are not needed.
-    let node = NodeSpec::new(NODE);
+    let node = lists::with_ports(NodeSpec::new(NODE)).expect("free ports");
     let image = image::of_checkout().expect("everything is built");
     let shell = image::with_shell(image.clone()).expect("the shell is downloaded");
     let images = [(IMAGE, vec![image]), (SHELL_IMAGE, vec![shell])];

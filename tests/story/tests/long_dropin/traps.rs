@@ -18,8 +18,9 @@ use tokio::process::Command;
 use crate::cluster::{ACCOUNT, CONTAINER, Cluster, INVENTORY, NAMESPACE, NODE, PATIENCE, is_ready};
 
 const SKYDOCK: &str = "skydock";
-/// Another cloud-controller-manager.
+/// Another cloud-controller-manager, and its Lease.
 const OTHER: &str = "metal-ccm";
+const OTHER_LEASE: &str = "metal-cloud-controller-manager";
 /// What the doctor calls them.
 const DEPLOYMENT: &str = "Deployment kube-system/skydock";
 const LEASES: &str =
@@ -65,6 +66,8 @@ impl Trap {
 pub(crate) async fn run(cluster: &Cluster) -> Result<Vec<String>> {
     let inventory = cluster.file("cloud/cloud.yaml", INVENTORY.as_bytes())?;
     let inventory = inventory.display().to_string();
+    cluster.grant().await?;
+    cluster.grant_lease(NAMESPACE, OTHER_LEASE).await?;
     let site = Site {
         cluster,
         control_plane: control_plane_binary().await?.display().to_string(),
