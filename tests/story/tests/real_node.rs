@@ -183,6 +183,9 @@ impl<'a> Cluster<'a> {
             Ok(Seen::when(ready == 1, "Skydock's Pod is not ready"))
         });
         ready.await.context(what.to_owned())?;
+        // A row of tests/bench/README.md.
+        let took_to_start = began.elapsed();
+        println!("| cold start in a Pod: {what} | {took_to_start:.1?} |");
 
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         let runs = eventually(PATIENCE, async || {

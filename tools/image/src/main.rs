@@ -89,13 +89,14 @@ fn pin_in(args: &Args, digest: &str) -> Result<()> {
     fs::write(file, pinned).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Returns what is printed about an image: its sizes and its digest.
+/// Returns what is printed about an image: its sizes, as rows of `tests/bench/README.md`, and its
+/// digest.
 fn report(name: &str, written: &Written) -> String {
     let megabytes = |bytes: usize| format!("{:.1} MB", bytes as f64 / 1e6);
     let mut report = String::new();
     for size in &written.sizes {
         report += &format!(
-            "{}: {}, {} without compression\n",
+            "| size of the image, {} | {}, {} without compression |\n",
             size.architecture,
             megabytes(size.stored),
             megabytes(size.plain)
@@ -135,8 +136,8 @@ mod tests {
         };
         assert_eq!(
             report("registry.example.com/skydock:0.1.0", &written),
-            "amd64: 31.4 MB, 98.0 MB without compression\n\
-             arm64: 29.0 MB, 92.0 MB without compression\n\
+            "| size of the image, amd64 | 31.4 MB, 98.0 MB without compression |\n\
+             | size of the image, arm64 | 29.0 MB, 92.0 MB without compression |\n\
              registry.example.com/skydock:0.1.0@sha256:0"
         );
     }
