@@ -37,7 +37,8 @@ struct Trap {
     check: &'static str,
     object: &'static str,
     severity: &'static str,
-    /// The words of a fix that is no command, and a command that does what they say.
+    /// The words of a fix that is no command, which name the workload and its namespace, and a command
+    /// that does what they say.
     in_words: Option<(&'static str, &'static str)>,
 }
 
@@ -157,7 +158,7 @@ fn traps(inventory: &str) -> Vec<Trap> {
             object: LEASES,
             severity: "warning",
             in_words: Some((
-                "stop one of them",
+                "stop one of them: Deployment kube-system/metal-ccm, Deployment kube-system/skydock",
                 "kubectl --namespace kube-system scale deployment metal-ccm --replicas=0",
             )),
             ..Trap::new(
@@ -269,17 +270,16 @@ impl Site<'_> {
                 .await?;
         }
 
-        let findings = eventually(PATIENCE, async || {
+        let fixes = eventually(PATIENCE, async || {
             let all = self.findings().await?;
             let found: Vec<_> = all.iter().filter(|it| trap.is(it)).cloned().collect();
-            Ok(if found.is_empty() {
-                Seen::NotYet(format!("findings: {}", Value::from(all)))
-            } else {
-                Seen::Yes(found)
+            Ok(match commands(trap, &found) {
+                Ok(fixes) => Seen::Yes(fixes),
+                Err(error) => Seen::NotYet(format!("{error}; findings: {}", Value::from(all))),
             })
         });
-        let findings = findings.await.context("the doctor does not find it")?;
-        for command in commands(trap, &findings)? {
+        let fixes = fixes.await.context("the doctor does not find it")?;
+        for command in fixes {
             println!("{}: {command}", trap.name);
             self.execute(&command).await?;
         }

@@ -199,13 +199,23 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     names_of_led.dedup();
     let has_one_cloud = facts.clouds()?.len() < 2;
     if names_of_led.len() > 1 && has_one_cloud {
+        let running = facts.live.iter();
+        let running = running.filter(|it| it.lease().is_some() && it.pods.iter().any(is_ready));
+        let mut running: Vec<_> = running.map(|it| it.workload.title()).collect();
+        running.sort();
+        let advice = "unless each is of another cloud, stop one of them";
+        let advice = match running.len() {
+            // Which other one there is, is not known.
+            ..2 => advice.to_owned(),
+            _ => format!("{advice}: {}", names(&running)),
+        };
         findings.push(
             Finding::warning(
                 names(&names_of_led),
                 "more than one cloud-controller-manager leads, each with a Lease of its own",
             )
             .why("both change all nodes, unless each belongs to the cloud of only one of them")
-            .text("stop one of them, unless each is of another cloud"),
+            .text(advice),
         );
     }
 

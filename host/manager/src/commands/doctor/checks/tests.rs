@@ -352,7 +352,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
                 lease("cloud-controller-manager", "other", LEADS)
             ),
             &["D10?"],
-            "stop one of them, unless",
+            "unless each is of another cloud, stop one of them",
         ),
         (
             "two clouds, each with its own",
@@ -770,6 +770,9 @@ fn what_leads_is_stopped_by_no_command() {
         "args: []",
     );
     let second = second + &pod("old", RUNS).replace("metal-ccm-5d", "a-ccm-5d");
+    let own_lease = "args: [--leader-elect-resource-name=a-cloud-controller-manager]";
+    let leads = second.replace("args: []", own_lease)
+        + &lease("a-cloud-controller-manager", "a-ccm-5d-x_1", LEADS);
     let daemons = object(
         "DaemonSet",
         "kube-system",
@@ -789,6 +792,12 @@ fn what_leads_is_stopped_by_no_command() {
             "a second one waits",
             second.clone(),
             format!("{scale} a-ccm --replicas=0"),
+        ),
+        (
+            "a second one leads with a Lease of its own",
+            leads,
+            "stop one of them: Deployment kube-system/a-ccm, Deployment kube-system/metal-ccm"
+                .to_owned(),
         ),
         (
             "daemons are not deleted",
