@@ -2,154 +2,32 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
-use skydock_cloud::{
-    Attachment, Capability, Capacity, CapacityRequest, CloudError, CloudProvider, Expansion,
-    Modification, NewAttachment, NewSnapshot, NewVolume, Pairs, ProviderInfo, Snapshot, SnapshotId,
-    StorageError, Volume, VolumeId,
-};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until, timeout_at},
-};
+use skydock_cloud::{Capability, Pairs, ProviderInfo, Snapshot, Volume};
 
 use crate::{
     answer,
-    batch::Batch,
-    busy::{Busy, Object},
     failure::{Code, Failure},
+    operations::Operations,
     page::page,
-    patience::ask_again,
     proto,
     request::{self, Snapshots},
 };
 
 /// The controller part of a CSI driver, on any provider.
 pub struct Controller {
-    provider: Arc<dyn CloudProvider>,
-    /// Whether this replica is the leader.
-    leads: watch::Receiver<bool>,
-    busy: Busy,
-    /// Since when waiting requests count time.
-    start: Instant,
-    create_volumes: Arc<Batch<NewVolume, Volume>>,
-    get_volumes: Arc<Batch<VolumeId, Volume>>,
-    delete_volumes: Arc<Batch<VolumeId, ()>>,
-    attach_volumes: Arc<Batch<NewAttachment, Pairs>>,
-    detach_volumes: Arc<Batch<Attachment, ()>>,
-    expand_volumes: Arc<Batch<Expansion, u64>>,
-    modify_volumes: Arc<Batch<Modification, ()>>,
-    create_snapshots: Arc<Batch<NewSnapshot, Snapshot>>,
-    get_snapshots: Arc<Batch<SnapshotId, Snapshot>>,
-    delete_snapshots: Arc<Batch<SnapshotId, ()>>,
-    get_capacities: Arc<Batch<CapacityRequest, Capacity>>,
-}
-
-/// Returns a batch of the questions for a function of the provider.
-macro_rules! batch {
-    ($provider:ident.$function:ident) => {{
-        let (asked, provider) = (Arc::clone(&$provider), Arc::clone(&$provider));
-        Batch::new(
-            move || asked.info().max_batch,
-            move |questions| {
-                let provider = Arc::clone(&provider);
-                async move { provider.$function(&questions).await }.boxed()
-            },
-        )
-    }};
+    operations: Arc<Operations>,
 }
 
 impl Controller {
-    /// Creates the controller part of the driver that the provider has. It serves while `leads` is
-    /// true.
+    /// Creates the controller part of the driver that the provider of the operations has.
     #[must_use]
-    pub fn new(provider: Arc<dyn CloudProvider>, leads: watch::Receiver<bool>) -> Self {
-        Self {
-            create_volumes: batch!(provider.create_volumes),
-            get_volumes: batch!(provider.get_volumes),
-            delete_volumes: batch!(provider.delete_volumes),
-            attach_volumes: batch!(provider.attach_volumes),
-            detach_volumes: batch!(provider.detach_volumes),
-            expand_volumes: batch!(provider.expand_volumes),
-            modify_volumes: batch!(provider.modify_volumes),
-            create_snapshots: batch!(provider.create_snapshots),
-            get_snapshots: batch!(provider.get_snapshots),
-            delete_snapshots: batch!(provider.delete_snapshots),
-            get_capacities: batch!(provider.get_capacities),
-            provider,
-            leads,
-            busy: Busy::default(),
-            start: Instant::now(),
-        }
-    }
-
-    /// Checks whether this replica is the leader.
-    fn leading(&self) -> Result<(), Failure> {
-        if *self.leads.borrow() {
-            return Ok(());
-        }
-        let message = "this replica of Skydock does not lead";
-        Err(Failure::unavailable(message))
+    pub fn new(operations: Arc<Operations>) -> Self {
+        Self { operations }
     }
 
     /// Returns what the provider is, if this replica serves.
     fn serving(&self, needed: Capability) -> Result<Arc<ProviderInfo>, Failure> {
-        self.leading()?;
-        let info = self.provider.info();
-        request::driver(&info)?;
-        request::has(&info, needed)?;
-        Ok(info)
-    }
-
-    /// Asks a question until the cloud is done, but at most for `left`.
-    async fn settled<Q: Clone + Send + 'static, A: Send + 'static>(
-        &self,
-        batch: &Arc<Batch<Q, A>>,
-        question: Q,
-        object: Option<Object>,
-        left: Duration,
-    ) -> Result<A, Failure> {
-        let end = Instant::now() + left;
-        let operation = object.map(|it| self.busy.begin(it)).transpose()?;
-        let operation = operation.map(Arc::new);
-        // Again: if this replica has ceased to lead before the operation began, nobody waits for it.
-        self.leading()?;
-
-        loop {
-            let asked = batch.ask(question.clone(), operation.clone());
-            let Ok(answer) = timeout_at(end, asked).await else {
-                let message = "the plugin has not answered in time";
-                return Err(Failure::new(Code::Aborted, message));
-            };
-
-            let error = match answer {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let StorageError::Cloud(CloudError::InProgress(retry)) = &error else {
-                return Err(error.into());
-            };
-
-            let at = self.start + ask_again(self.start.elapsed(), retry.after);
-            if at >= end {
-                return Err(error.into());
-            }
-            tokio::select! {
-                () = sleep_until(at) => {}
-                // The next leader is asked instead.
-                () = self.leads_no_more() => return Err(error.into()),
-            }
-        }
-    }
-
-    async fn leads_no_more(&self) {
-        let mut leads = self.leads.clone();
-        let _ = leads.wait_for(|leads| !leads).await;
-    }
-
-    /// Waits until the plugin has answered everything that it was asked about a single object.
-    pub async fn idle(&self) {
-        self.busy.idle().await;
+        self.operations.serving(needed)
     }
 
     /// Returns name and version of the driver.
@@ -157,7 +35,7 @@ impl Controller {
     /// # Errors
     /// If the plugin has none.
     pub fn plugin_info(&self) -> Result<proto::GetPluginInfoResponse, Failure> {
-        let info = self.provider.info();
+        let info = self.operations.info();
         let driver = request::driver(&info)?;
         Ok(proto::GetPluginInfoResponse {
             name: driver.name.clone(),
@@ -170,7 +48,7 @@ impl Controller {
     #[must_use]
     pub fn plugin_capabilities(&self) -> proto::GetPluginCapabilitiesResponse {
         proto::GetPluginCapabilitiesResponse {
-            capabilities: answer::plugin_capabilities(&self.provider.info()),
+            capabilities: answer::plugin_capabilities(&self.operations.info()),
         }
     }
 
@@ -186,7 +64,7 @@ impl Controller {
     #[must_use]
     pub fn capabilities(&self) -> proto::ControllerGetCapabilitiesResponse {
         proto::ControllerGetCapabilitiesResponse {
-            capabilities: answer::controller_capabilities(&self.provider.info()),
+            capabilities: answer::controller_capabilities(&self.operations.info()),
         }
     }
 
@@ -203,10 +81,7 @@ impl Controller {
         let source = request.volume_content_source.clone();
         let new = request::new_volume(request, &info)?;
 
-        let object = Some(Object::NewVolume(new.name.clone()));
-        let created = self
-            .settled(&self.create_volumes, new, object, left)
-            .await?;
+        let created = self.operations.create_volume(new, left).await?;
         Ok(proto::CreateVolumeResponse {
             volume: Some(answer::volume(&created, source)),
         })
@@ -223,9 +98,7 @@ impl Controller {
     ) -> Result<proto::DeleteVolumeResponse, Failure> {
         self.serving(Capability::Volumes)?;
         let id = request::deleted_volume(request)?;
-
-        let object = Some(Object::Volume(id.clone()));
-        self.settled(&self.delete_volumes, id, object, left).await?;
+        self.operations.delete_volume(id, left).await?;
         Ok(proto::DeleteVolumeResponse {})
     }
 
@@ -240,11 +113,7 @@ impl Controller {
     ) -> Result<proto::ControllerPublishVolumeResponse, Failure> {
         let info = self.serving(Capability::Attachments)?;
         let new = request::new_attachment(request, &info)?;
-
-        let object = Some(Object::Volume(new.volume.clone()));
-        let context = self
-            .settled(&self.attach_volumes, new, object, left)
-            .await?;
+        let context = self.operations.attach(new, left).await?;
         Ok(proto::ControllerPublishVolumeResponse {
             publish_context: context,
         })
@@ -261,10 +130,7 @@ impl Controller {
     ) -> Result<proto::ControllerUnpublishVolumeResponse, Failure> {
         self.serving(Capability::Attachments)?;
         let old = request::attachment(request)?;
-
-        let object = Some(Object::Volume(old.volume.clone()));
-        self.settled(&self.detach_volumes, old, object, left)
-            .await?;
+        self.operations.detach(old, left).await?;
         Ok(proto::ControllerUnpublishVolumeResponse {})
     }
 
@@ -280,7 +146,7 @@ impl Controller {
         let info = self.serving(Capability::Volumes)?;
         let (id, fits) = request::validated(&request, &info)?;
 
-        self.settled(&self.get_volumes, id, None, left).await?;
+        self.operations.get_volume(id, left).await?;
         if let Err(failure) = fits {
             return Ok(proto::ValidateVolumeCapabilitiesResponse {
                 confirmed: None,
@@ -311,7 +177,7 @@ impl Controller {
     ) -> Result<proto::ControllerGetVolumeResponse, Failure> {
         self.serving(Capability::Volumes)?;
         let id = request::volume(request)?;
-        let found = self.settled(&self.get_volumes, id, None, left).await?;
+        let found = self.operations.get_volume(id, left).await?;
         Ok(answer::volume_with_nodes(&found))
     }
 
@@ -324,7 +190,7 @@ impl Controller {
         request: proto::ListVolumesRequest,
     ) -> Result<proto::ListVolumesResponse, Failure> {
         self.serving(Capability::Volumes)?;
-        let all = self.provider.list_volumes().await?;
+        let all = self.operations.list_volumes().await?;
 
         let (entries, next_token) = page(
             all,
@@ -350,11 +216,9 @@ impl Controller {
     ) -> Result<proto::ControllerExpandVolumeResponse, Failure> {
         self.serving(Capability::VolumeExpansion)?;
         let (expansion, is_block) = request::expansion(request)?;
-
-        let object = Some(Object::Volume(expansion.volume.clone()));
-        let expanded = self.settled(&self.expand_volumes, expansion, object, left);
+        let expanded = self.operations.expand(expansion, left).await?;
         Ok(proto::ControllerExpandVolumeResponse {
-            capacity_bytes: answer::signed(expanded.await?),
+            capacity_bytes: answer::signed(expanded),
             // The file system has to grow, too.
             node_expansion_required: !is_block,
         })
@@ -371,10 +235,7 @@ impl Controller {
     ) -> Result<proto::ControllerModifyVolumeResponse, Failure> {
         self.serving(Capability::VolumeAttributes)?;
         let change = request::modification(request)?;
-
-        let object = Some(Object::Volume(change.volume.clone()));
-        self.settled(&self.modify_volumes, change, object, left)
-            .await?;
+        self.operations.modify(change, left).await?;
         Ok(proto::ControllerModifyVolumeResponse {})
     }
 
@@ -389,9 +250,7 @@ impl Controller {
     ) -> Result<proto::GetCapacityResponse, Failure> {
         let info = self.serving(Capability::StorageCapacity)?;
         let asked = request::capacity(request, &info)?;
-        let capacity = self
-            .settled(&self.get_capacities, asked, None, left)
-            .await?;
+        let capacity = self.operations.get_capacity(asked, left).await?;
         Ok(answer::capacity(capacity))
     }
 
@@ -406,11 +265,9 @@ impl Controller {
     ) -> Result<proto::CreateSnapshotResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let new = request::new_snapshot(request)?;
-
-        let object = Some(Object::NewSnapshot(new.name.clone()));
-        let created = self.settled(&self.create_snapshots, new, object, left);
+        let created = self.operations.create_snapshot(new, left).await?;
         Ok(proto::CreateSnapshotResponse {
-            snapshot: Some(answer::snapshot(&created.await?)),
+            snapshot: Some(answer::snapshot(&created)),
         })
     }
 
@@ -425,10 +282,7 @@ impl Controller {
     ) -> Result<proto::DeleteSnapshotResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let id = request::deleted_snapshot(request)?;
-
-        let object = Some(Object::Snapshot(id.clone()));
-        self.settled(&self.delete_snapshots, id, object, left)
-            .await?;
+        self.operations.delete_snapshot(id, left).await?;
         Ok(proto::DeleteSnapshotResponse {})
     }
 
@@ -444,17 +298,17 @@ impl Controller {
     ) -> Result<proto::ListSnapshotsResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let all = match request::snapshots(&request)? {
-            Snapshots::One(id) => match self.settled(&self.get_snapshots, id, None, left).await {
+            Snapshots::One(id) => match self.operations.get_snapshot(id, left).await {
                 Ok(snapshot) => vec![snapshot],
                 Err(failure) if failure.code == Code::NotFound => Vec::new(),
                 Err(failure) => return Err(failure),
             },
             Snapshots::Of(volume) => {
-                let mut all = self.provider.list_snapshots().await?;
+                let mut all = self.operations.list_snapshots().await?;
                 all.retain(|it| it.volume == volume);
                 all
             }
-            Snapshots::All => self.provider.list_snapshots().await?,
+            Snapshots::All => self.operations.list_snapshots().await?,
         };
 
         let (entries, next_token) = page(
@@ -481,7 +335,7 @@ impl Controller {
     ) -> Result<proto::GetSnapshotResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let id = request::snapshot(request)?;
-        let found = self.settled(&self.get_snapshots, id, None, left).await?;
+        let found = self.operations.get_snapshot(id, left).await?;
         Ok(proto::GetSnapshotResponse {
             snapshot: Some(answer::snapshot(&found)),
         })

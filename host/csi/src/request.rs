@@ -20,6 +20,10 @@ use crate::{
 /// Maximum bytes of a name, as CSI has it.
 const MAX_NAME: usize = 128;
 
+/// Why a request with Secrets is rejected.
+pub const NO_SECRETS: &str = "Skydock passes no Secrets to plugins: remove the `csi.storage.k8s.io/…-secret-…` parameters \
+     of the class, and bind credentials to an egress rule";
+
 /// Prefix of the parameters that sidecars add.
 const OURS: &str = "csi.storage.k8s.io/";
 
@@ -46,10 +50,7 @@ fn without_secrets(secrets: &Pairs) -> Result<(), Failure> {
     if secrets.is_empty() {
         return Ok(());
     }
-    Err(Failure::invalid(
-        "Skydock passes no Secrets to plugins: remove the `csi.storage.k8s.io/…-secret-…` parameters \
-         of the class, and bind credentials to an egress rule",
-    ))
+    Err(Failure::invalid(NO_SECRETS))
 }
 
 /// Returns an ID or a name, which must not be empty.
@@ -161,12 +162,20 @@ fn capability(
 
     let mode = capability.access_mode.unwrap_or_default().mode();
     let mode = access_mode(mode).ok_or_else(|| Failure::invalid("access_mode is missing"))?;
-    if !driver.access_modes.contains(&mode) {
-        let message = format!("volumes of {} cannot be used as {mode:?}", driver.name);
-        return Err(Failure::invalid(message));
-    }
-
+    check_access_mode(mode, driver)?;
     Ok(VolumeCapability { mode, file_system })
+}
+
+/// Checks that volumes of the driver can be used in this way.
+///
+/// # Errors
+/// [`Code::InvalidArgument`].
+pub fn check_access_mode(mode: AccessMode, driver: &CsiDriver) -> Result<(), Failure> {
+    if driver.access_modes.contains(&mode) {
+        return Ok(());
+    }
+    let message = format!("volumes of {} cannot be used as {mode:?}", driver.name);
+    Err(Failure::invalid(message))
 }
 
 fn access_mode(mode: Mode) -> Option<AccessMode> {

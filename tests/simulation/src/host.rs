@@ -14,7 +14,7 @@ use kube::{
 };
 use prometheus_client::registry::Registry;
 use skydock_controllers::{
-    Clients, ClusterCidrs, Context, Metrics, Options, RunError,
+    Clients, ClusterCidrs, Context, Metrics, Options, RunError, VolumeOperations,
     ipam::{IpamOptions, NodeRange},
     recorder,
     route::RouteOptions,
@@ -109,6 +109,10 @@ impl Host {
                 route: client("route-controller"),
             },
             provider: Arc::new(cloud.clone()),
+            volumes: Arc::new(VolumeOperations::new(
+                Arc::new(cloud.clone()),
+                watch::channel(true).1,
+            )),
             generations: receiver,
             options: options(),
             enabled: skydock_controllers::controllers().collect(),

@@ -3,8 +3,14 @@ use std::collections::{BTreeMap, VecDeque};
 use async_trait::async_trait;
 use futures::future::join_all;
 use parking_lot::Mutex;
-use skydock_cloud::{AccessMode, Answers, CsiDriver, Retry};
-use tokio::time::sleep;
+use skydock_cloud::{
+    AccessMode, Answers, CloudError, CloudProvider, CsiDriver, NewVolume, Retry, SnapshotId,
+    StorageError, VolumeId,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use super::*;
 use crate::proto::{
@@ -145,8 +151,8 @@ impl CloudProvider for Disks {
 fn driver() -> (Arc<Disks>, Controller, watch::Sender<bool>) {
     let disks = Arc::<Disks>::default();
     let (leads, follows) = watch::channel(true);
-    let controller = Controller::new(Arc::clone(&disks) as _, follows);
-    (disks, controller, leads)
+    let operations = Operations::new(Arc::clone(&disks) as _, follows);
+    (disks, Controller::new(Arc::new(operations)), leads)
 }
 
 fn capability(mode: Mode) -> VolumeCapability {
@@ -294,8 +300,7 @@ async fn no_operation_begins_after_the_end_of_leadership() {
     // After it was checked that this replica serves.
     leads.send(false).unwrap();
     let id = VolumeId("a".to_owned());
-    let object = Some(Object::Volume(id.clone()));
-    let deleted = driver.settled(&driver.delete_volumes, id, object, LEFT);
+    let deleted = driver.operations.delete_volume(id, LEFT);
     assert_eq!(deleted.await.unwrap_err().code, Code::Unavailable);
     assert_eq!(disks.calls(), [""; 0]);
 }
@@ -309,7 +314,7 @@ async fn nothing_more_is_asked_after_the_end_of_leadership() {
     let ends = async {
         sleep(Duration::from_secs(1)).await;
         leads.send(false).unwrap();
-        driver.idle().await;
+        driver.operations.idle().await;
         begun.elapsed().as_secs()
     };
     let (created, idle) = tokio::join!(driver.create_volume(create("a"), LEFT), ends);

@@ -1,36 +1,51 @@
-//! The CSI socket of the process: it exists from the start, and serves while this replica leads.
+//! Volumes: operations for the controllers, and the CSI socket of the process. It exists from the
+//! start, and serves while this replica leads.
 
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 
 use anyhow::bail;
 use skydock_cloud::{Capability, CloudProvider, ProviderInfo};
-use skydock_csi::{Controller, CsiMetrics, ServeError, listen, serve};
+use skydock_csi::{Controller, CsiMetrics, Operations, ServeError, listen, serve};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The socket, and the controller part of a CSI driver behind it.
-pub(super) struct Csi {
-    controller: Arc<Controller>,
+/// Operations on volumes, for the controllers and for sidecars.
+pub(super) struct Volumes {
+    operations: Arc<Operations>,
     leads: watch::Sender<bool>,
-    /// Why the socket has failed, when it has.
-    failure: watch::Receiver<Option<String>>,
+    /// Why the socket has failed, when it has; `None` without a socket.
+    failure: Option<watch::Receiver<Option<String>>>,
 }
 
-impl Csi {
+impl Volumes {
+    /// Creates operations on the volumes of a provider. They are possible while this replica leads.
+    pub(super) fn new(provider: Arc<dyn CloudProvider>) -> Self {
+        let (leads, follows) = watch::channel(false);
+        Self {
+            operations: Arc::new(Operations::new(provider, follows)),
+            leads,
+            failure: None,
+        }
+    }
+
+    /// Returns the operations.
+    pub(super) fn operations(&self) -> Arc<Operations> {
+        Arc::clone(&self.operations)
+    }
+
     /// Creates the socket. Until this replica leads, sidecars wait for it: `Probe` is answered with
     /// not ready, and changes with UNAVAILABLE.
-    pub(super) fn start(
+    pub(super) fn serve(
+        &mut self,
         path: &Path,
-        provider: Arc<dyn CloudProvider>,
         metrics: CsiMetrics,
         process: &CancellationToken,
-    ) -> Result<Self, ServeError> {
-        let (leads, follows) = watch::channel(false);
-        let controller = Arc::new(Controller::new(provider, follows));
+    ) -> Result<(), ServeError> {
+        let controller = Arc::new(Controller::new(self.operations()));
 
         let socket = listen(path)?;
         let stop = process.clone().cancelled_owned();
-        let serving = serve(socket, Arc::clone(&controller), metrics, stop);
+        let serving = serve(socket, controller, metrics, stop);
         let (failed, failure) = watch::channel(None);
         tokio::spawn(async move {
             if let Err(error) = serving.await {
@@ -38,17 +53,17 @@ impl Csi {
             }
         });
 
-        Ok(Self {
-            controller,
-            leads,
-            failure,
-        })
+        self.failure = Some(failure);
+        Ok(())
     }
 
     /// Returns why the socket has failed, when it has.
     pub(super) fn failed(&self) -> impl Future<Output = String> + use<> {
-        let mut failure = self.failure.clone();
+        let failure = self.failure.clone();
         async move {
+            let Some(mut failure) = failure else {
+                return pending().await;
+            };
             let failed = failure.wait_for(Option::is_some).await;
             match failed.ok().and_then(|why| why.clone()) {
                 Some(why) => why,
@@ -65,13 +80,13 @@ impl Csi {
         end.await;
 
         self.leads.send_replace(false);
-        if timeout(grace, self.controller.idle()).await.is_err() {
+        if timeout(grace, self.operations.idle()).await.is_err() {
             tracing::warn!("the plugin is still at work on volumes, although this replica ends");
         }
     }
 }
 
-impl Drop for Csi {
+impl Drop for Volumes {
     /// A process that has lost the Lease serves nothing more, also while it ends.
     fn drop(&mut self) {
         self.leads.send_replace(false);
@@ -132,7 +147,8 @@ mod tests {
         let metrics = || CsiMetrics::register(&mut Registry::default());
         let provider: Arc<dyn CloudProvider> = Arc::new(Nothing(info(Capability::Volumes).into()));
         let process = CancellationToken::new();
-        let csi = Csi::start(&path, Arc::clone(&provider), metrics(), &process).unwrap();
+        let mut csi = Volumes::new(Arc::clone(&provider));
+        csi.serve(&path, metrics(), &process).unwrap();
         UnixStream::connect(&path).unwrap();
         assert!(!*csi.leads.borrow());
 
@@ -152,9 +168,10 @@ mod tests {
         assert!(timeout(second / 10, csi.failed()).await.is_err());
 
         let missing = folder.path().join("missing/csi.sock");
-        let error = Csi::start(&missing, provider, metrics(), &process)
-            .err()
-            .unwrap();
+        let mut csi = Volumes::new(provider);
+        let failed = timeout(second / 10, csi.failed()).await;
+        assert!(failed.is_err(), "there is no socket");
+        let error = csi.serve(&missing, metrics(), &process).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot listen on "),
             "{error}"
