@@ -42,7 +42,7 @@ pub use skydock_controller_base::controller::recorder::recorder;
 pub use skydock_controller_base::objects::{
     address_holders::is_of_one_node, constants, convert::node as node_for_provider,
 };
-pub use skydock_csi::Operations as VolumeOperations;
+pub use skydock_csi::Controller as CsiController;
 pub use skydock_service_controller as service;
 
 use std::{sync::Arc, time::Duration};

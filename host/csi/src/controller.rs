@@ -1,33 +1,163 @@
 //! The requests of the services Identity and Controller, from the check to the answer.
 
+mod returned;
+
 use std::{sync::Arc, time::Duration};
 
-use skydock_cloud::{Capability, Pairs, ProviderInfo, Snapshot, Volume};
+use futures::FutureExt as _;
+use skydock_cloud::{
+    Attachment, Capability, Capacity, CapacityRequest, CloudError, CloudProvider, Expansion,
+    Modification, NewAttachment, NewSnapshot, NewVolume, Pairs, ProviderInfo, Snapshot, SnapshotId,
+    StorageError, Volume, VolumeId,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
 
+use self::returned::Returned;
 use crate::{
     answer,
-    failure::{Code, Failure},
-    operations::Operations,
-    page::page,
-    proto,
-    request::{self, Snapshots},
+    batch::Batch,
+    busy::{Busy, Object},
+    failure::{Code, Failure, of_call},
+    page::Page,
+    patience::{ask_again, delay},
+    proto, request,
 };
 
 /// The controller part of a CSI driver, on any provider.
 pub struct Controller {
-    operations: Arc<Operations>,
+    provider: Arc<dyn CloudProvider>,
+    /// Whether this replica is the leader.
+    leads: watch::Receiver<bool>,
+    busy: Busy,
+    volumes: Returned,
+    snapshots: Returned,
+    /// Since when waiting requests count time.
+    start: Instant,
+    create_volumes: Arc<Batch<NewVolume, Volume>>,
+    get_volumes: Arc<Batch<VolumeId, Volume>>,
+    delete_volumes: Arc<Batch<VolumeId, ()>>,
+    attach_volumes: Arc<Batch<NewAttachment, Pairs>>,
+    detach_volumes: Arc<Batch<Attachment, ()>>,
+    expand_volumes: Arc<Batch<Expansion, u64>>,
+    modify_volumes: Arc<Batch<Modification, ()>>,
+    create_snapshots: Arc<Batch<NewSnapshot, Snapshot>>,
+    get_snapshots: Arc<Batch<SnapshotId, Snapshot>>,
+    delete_snapshots: Arc<Batch<SnapshotId, ()>>,
+    get_capacities: Arc<Batch<CapacityRequest, Capacity>>,
+}
+
+/// Returns a batch of the questions for a function of the provider.
+macro_rules! batch {
+    ($provider:ident.$function:ident) => {{
+        let (asked, provider) = (Arc::clone(&$provider), Arc::clone(&$provider));
+        Batch::new(
+            move || asked.info().max_batch,
+            move |questions| {
+                let provider = Arc::clone(&provider);
+                async move { provider.$function(&questions).await }.boxed()
+            },
+        )
+    }};
 }
 
 impl Controller {
-    /// Creates the controller part of the driver that the provider of the operations has.
+    /// Creates the controller part of the driver that the provider has. It serves while `leads` is
+    /// true.
     #[must_use]
-    pub fn new(operations: Arc<Operations>) -> Self {
-        Self { operations }
+    pub fn new(provider: Arc<dyn CloudProvider>, leads: watch::Receiver<bool>) -> Self {
+        Self {
+            create_volumes: batch!(provider.create_volumes),
+            get_volumes: batch!(provider.get_volumes),
+            delete_volumes: batch!(provider.delete_volumes),
+            attach_volumes: batch!(provider.attach_volumes),
+            detach_volumes: batch!(provider.detach_volumes),
+            expand_volumes: batch!(provider.expand_volumes),
+            modify_volumes: batch!(provider.modify_volumes),
+            create_snapshots: batch!(provider.create_snapshots),
+            get_snapshots: batch!(provider.get_snapshots),
+            delete_snapshots: batch!(provider.delete_snapshots),
+            get_capacities: batch!(provider.get_capacities),
+            provider,
+            leads,
+            busy: Busy::default(),
+            volumes: Returned::default(),
+            snapshots: Returned::default(),
+            start: Instant::now(),
+        }
+    }
+
+    /// Checks whether this replica is the leader.
+    fn leading(&self) -> Result<(), Failure> {
+        if *self.leads.borrow() {
+            return Ok(());
+        }
+        let message = "this replica of Skydock does not lead";
+        Err(Failure::unavailable(message))
     }
 
     /// Returns what the provider is, if this replica serves.
     fn serving(&self, needed: Capability) -> Result<Arc<ProviderInfo>, Failure> {
-        self.operations.serving(needed)
+        self.leading()?;
+        let info = self.provider.info();
+        request::driver(&info)?;
+        request::has(&info, needed)?;
+        Ok(info)
+    }
+
+    /// Asks a question until the cloud is done, but at most for `left`.
+    async fn settled<Q: Clone + Send + 'static, A: Send + 'static>(
+        &self,
+        batch: &Arc<Batch<Q, A>>,
+        question: Q,
+        object: Option<Object>,
+        left: Duration,
+    ) -> Result<A, Failure> {
+        let begun = Instant::now();
+        let end = begun + left;
+        let operation = object.map(|it| self.busy.begin(it)).transpose()?;
+        let operation = operation.map(Arc::new);
+        // Again: if this replica has ceased to lead before the operation began, nobody waits for it.
+        self.leading()?;
+
+        loop {
+            let asked = batch.ask(question.clone(), operation.clone());
+            let Ok(answer) = timeout_at(end, asked).await else {
+                let message = "the plugin has not answered in time";
+                return Err(Failure::new(Code::Aborted, message));
+            };
+
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let StorageError::Cloud(CloudError::InProgress(retry)) = &error else {
+                return Err(error.into());
+            };
+
+            let after = delay(retry.after, begun.elapsed());
+            let at = self.start + ask_again(self.start.elapsed(), after);
+            if at >= end {
+                return Err(error.into());
+            }
+            tokio::select! {
+                () = sleep_until(at) => {}
+                // The next leader is asked instead.
+                () = self.leads_no_more() => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn leads_no_more(&self) {
+        let mut leads = self.leads.clone();
+        let _ = leads.wait_for(|leads| !leads).await;
+    }
+
+    /// Waits until the plugin has answered everything that it was asked about a single object.
+    pub async fn idle(&self) {
+        self.busy.idle().await;
     }
 
     /// Returns name and version of the driver.
@@ -35,7 +165,7 @@ impl Controller {
     /// # Errors
     /// If the plugin has none.
     pub fn plugin_info(&self) -> Result<proto::GetPluginInfoResponse, Failure> {
-        let info = self.operations.info();
+        let info = self.provider.info();
         let driver = request::driver(&info)?;
         Ok(proto::GetPluginInfoResponse {
             name: driver.name.clone(),
@@ -48,7 +178,7 @@ impl Controller {
     #[must_use]
     pub fn plugin_capabilities(&self) -> proto::GetPluginCapabilitiesResponse {
         proto::GetPluginCapabilitiesResponse {
-            capabilities: answer::plugin_capabilities(&self.operations.info()),
+            capabilities: answer::plugin_capabilities(&self.provider.info()),
         }
     }
 
@@ -64,7 +194,7 @@ impl Controller {
     #[must_use]
     pub fn capabilities(&self) -> proto::ControllerGetCapabilitiesResponse {
         proto::ControllerGetCapabilitiesResponse {
-            capabilities: answer::controller_capabilities(&self.operations.info()),
+            capabilities: answer::controller_capabilities(&self.provider.info()),
         }
     }
 
@@ -81,7 +211,12 @@ impl Controller {
         let source = request.volume_content_source.clone();
         let new = request::new_volume(request, &info)?;
 
-        let created = self.operations.create_volume(new, left).await?;
+        let name = new.name.clone();
+        let object = Some(Object::NewVolume(name.clone()));
+        let created = self
+            .settled(&self.create_volumes, new, object, left)
+            .await?;
+        self.volumes.remember(&created.id.0, &name)?;
         Ok(proto::CreateVolumeResponse {
             volume: Some(answer::volume(&created, source)),
         })
@@ -98,7 +233,11 @@ impl Controller {
     ) -> Result<proto::DeleteVolumeResponse, Failure> {
         self.serving(Capability::Volumes)?;
         let id = request::deleted_volume(request)?;
-        self.operations.delete_volume(id, left).await?;
+
+        let object = Some(Object::Volume(id.clone()));
+        self.settled(&self.delete_volumes, id.clone(), object, left)
+            .await?;
+        self.volumes.forget(&id.0);
         Ok(proto::DeleteVolumeResponse {})
     }
 
@@ -113,7 +252,11 @@ impl Controller {
     ) -> Result<proto::ControllerPublishVolumeResponse, Failure> {
         let info = self.serving(Capability::Attachments)?;
         let new = request::new_attachment(request, &info)?;
-        let context = self.operations.attach(new, left).await?;
+
+        let object = Some(Object::Volume(new.volume.clone()));
+        let context = self
+            .settled(&self.attach_volumes, new, object, left)
+            .await?;
         Ok(proto::ControllerPublishVolumeResponse {
             publish_context: context,
         })
@@ -130,7 +273,10 @@ impl Controller {
     ) -> Result<proto::ControllerUnpublishVolumeResponse, Failure> {
         self.serving(Capability::Attachments)?;
         let old = request::attachment(request)?;
-        self.operations.detach(old, left).await?;
+
+        let object = Some(Object::Volume(old.volume.clone()));
+        self.settled(&self.detach_volumes, old, object, left)
+            .await?;
         Ok(proto::ControllerUnpublishVolumeResponse {})
     }
 
@@ -146,7 +292,7 @@ impl Controller {
         let info = self.serving(Capability::Volumes)?;
         let (id, fits) = request::validated(&request, &info)?;
 
-        self.operations.get_volume(id, left).await?;
+        self.settled(&self.get_volumes, id, None, left).await?;
         if let Err(failure) = fits {
             return Ok(proto::ValidateVolumeCapabilitiesResponse {
                 confirmed: None,
@@ -177,7 +323,7 @@ impl Controller {
     ) -> Result<proto::ControllerGetVolumeResponse, Failure> {
         self.serving(Capability::Volumes)?;
         let id = request::volume(request)?;
-        let found = self.operations.get_volume(id, left).await?;
+        let found = self.settled(&self.get_volumes, id, None, left).await?;
         Ok(answer::volume_with_nodes(&found))
     }
 
@@ -190,15 +336,10 @@ impl Controller {
         request: proto::ListVolumesRequest,
     ) -> Result<proto::ListVolumesResponse, Failure> {
         self.serving(Capability::Volumes)?;
-        let all = self.operations.list_volumes().await?;
+        let page = Page::new(&request.starting_token, request.max_entries)?;
 
-        let (entries, next_token) = page(
-            all,
-            volume_id,
-            &request.starting_token,
-            request.max_entries,
-            answer::volume_entry,
-        )?;
+        let all = self.provider.list_volumes().await.map_err(of_call)?;
+        let (entries, next_token) = page.of(all, volume_id, answer::volume_entry);
         Ok(proto::ListVolumesResponse {
             entries,
             next_token,
@@ -216,7 +357,16 @@ impl Controller {
     ) -> Result<proto::ControllerExpandVolumeResponse, Failure> {
         self.serving(Capability::VolumeExpansion)?;
         let (expansion, is_block) = request::expansion(request)?;
-        let expanded = self.operations.expand(expansion, left).await?;
+
+        let size = expansion.size;
+        let object = Some(Object::Volume(expansion.volume.clone()));
+        let expanded = self.settled(&self.expand_volumes, expansion, object, left);
+        let expanded = expanded.await?;
+        if !size.contains(expanded) {
+            // It was larger before: volumes never shrink.
+            let message = format!("the volume has {expanded} bytes, more than limit_bytes");
+            return Err(Failure::new(Code::OutOfRange, message));
+        }
         Ok(proto::ControllerExpandVolumeResponse {
             capacity_bytes: answer::signed(expanded),
             // The file system has to grow, too.
@@ -235,7 +385,10 @@ impl Controller {
     ) -> Result<proto::ControllerModifyVolumeResponse, Failure> {
         self.serving(Capability::VolumeAttributes)?;
         let change = request::modification(request)?;
-        self.operations.modify(change, left).await?;
+
+        let object = Some(Object::Volume(change.volume.clone()));
+        self.settled(&self.modify_volumes, change, object, left)
+            .await?;
         Ok(proto::ControllerModifyVolumeResponse {})
     }
 
@@ -250,7 +403,9 @@ impl Controller {
     ) -> Result<proto::GetCapacityResponse, Failure> {
         let info = self.serving(Capability::StorageCapacity)?;
         let asked = request::capacity(request, &info)?;
-        let capacity = self.operations.get_capacity(asked, left).await?;
+        let capacity = self
+            .settled(&self.get_capacities, asked, None, left)
+            .await?;
         Ok(answer::capacity(capacity))
     }
 
@@ -265,7 +420,12 @@ impl Controller {
     ) -> Result<proto::CreateSnapshotResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let new = request::new_snapshot(request)?;
-        let created = self.operations.create_snapshot(new, left).await?;
+
+        let name = new.name.clone();
+        let object = Some(Object::NewSnapshot(name.clone()));
+        let created = self.settled(&self.create_snapshots, new, object, left);
+        let created = created.await.map_err(Failure::of_snapshot)?;
+        self.snapshots.remember(&created.id.0, &name)?;
         Ok(proto::CreateSnapshotResponse {
             snapshot: Some(answer::snapshot(&created)),
         })
@@ -282,7 +442,11 @@ impl Controller {
     ) -> Result<proto::DeleteSnapshotResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let id = request::deleted_snapshot(request)?;
-        self.operations.delete_snapshot(id, left).await?;
+
+        let object = Some(Object::Snapshot(id.clone()));
+        self.settled(&self.delete_snapshots, id.clone(), object, left)
+            .await?;
+        self.snapshots.forget(&id.0);
         Ok(proto::DeleteSnapshotResponse {})
     }
 
@@ -297,27 +461,22 @@ impl Controller {
         left: Duration,
     ) -> Result<proto::ListSnapshotsResponse, Failure> {
         self.serving(Capability::Snapshots)?;
-        let all = match request::snapshots(&request)? {
-            Snapshots::One(id) => match self.operations.get_snapshot(id, left).await {
+        let page = Page::new(&request.starting_token, request.max_entries)?;
+        let asked = request::snapshots(&request)?;
+
+        let mut all = match asked.id {
+            Some(id) => match self.settled(&self.get_snapshots, id, None, left).await {
                 Ok(snapshot) => vec![snapshot],
                 Err(failure) if failure.code == Code::NotFound => Vec::new(),
                 Err(failure) => return Err(failure),
             },
-            Snapshots::Of(volume) => {
-                let mut all = self.operations.list_snapshots().await?;
-                all.retain(|it| it.volume == volume);
-                all
-            }
-            Snapshots::All => self.operations.list_snapshots().await?,
+            None => self.provider.list_snapshots().await.map_err(of_call)?,
         };
+        if let Some(volume) = asked.of {
+            all.retain(|it| it.volume == volume);
+        }
 
-        let (entries, next_token) = page(
-            all,
-            snapshot_id,
-            &request.starting_token,
-            request.max_entries,
-            answer::snapshot_entry,
-        )?;
+        let (entries, next_token) = page.of(all, snapshot_id, answer::snapshot_entry);
         Ok(proto::ListSnapshotsResponse {
             entries,
             next_token,
@@ -335,7 +494,7 @@ impl Controller {
     ) -> Result<proto::GetSnapshotResponse, Failure> {
         self.serving(Capability::Snapshots)?;
         let id = request::snapshot(request)?;
-        let found = self.operations.get_snapshot(id, left).await?;
+        let found = self.settled(&self.get_snapshots, id, None, left).await?;
         Ok(proto::GetSnapshotResponse {
             snapshot: Some(answer::snapshot(&found)),
         })

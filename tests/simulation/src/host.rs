@@ -14,7 +14,7 @@ use kube::{
 };
 use prometheus_client::registry::Registry;
 use skydock_controllers::{
-    Clients, ClusterCidrs, Context, Metrics, Options, RunError, VolumeOperations,
+    Clients, ClusterCidrs, Context, CsiController, Metrics, Options, RunError,
     ipam::{IpamOptions, NodeRange},
     recorder,
     route::RouteOptions,
@@ -109,7 +109,7 @@ impl Host {
                 route: client("route-controller"),
             },
             provider: Arc::new(cloud.clone()),
-            volumes: Arc::new(VolumeOperations::new(
+            volumes: Arc::new(CsiController::new(
                 Arc::new(cloud.clone()),
                 watch::channel(true).1,
             )),

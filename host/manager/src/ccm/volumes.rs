@@ -1,36 +1,36 @@
-//! Volumes: operations for the controllers, and the CSI socket of the process. It exists from the
-//! start, and serves while this replica leads.
+//! The controller part of the CSI driver, for the controllers of the process, and on its CSI socket.
+//! It exists from the start, and serves while this replica leads.
 
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 
 use anyhow::bail;
 use skydock_cloud::{Capability, CloudProvider, ProviderInfo};
-use skydock_csi::{Controller, CsiMetrics, Operations, ServeError, listen, serve};
+use skydock_csi::{Controller, CsiMetrics, ServeError, listen, serve};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Operations on volumes, for the controllers and for sidecars.
+/// The controller part of the CSI driver, and the socket for sidecars, if there is one.
 pub(super) struct Volumes {
-    operations: Arc<Operations>,
+    controller: Arc<Controller>,
     leads: watch::Sender<bool>,
     /// Why the socket has failed, when it has; `None` without a socket.
     failure: Option<watch::Receiver<Option<String>>>,
 }
 
 impl Volumes {
-    /// Creates operations on the volumes of a provider. They are possible while this replica leads.
+    /// Creates the controller part of the driver that a provider has, without a socket.
     pub(super) fn new(provider: Arc<dyn CloudProvider>) -> Self {
         let (leads, follows) = watch::channel(false);
         Self {
-            operations: Arc::new(Operations::new(provider, follows)),
+            controller: Arc::new(Controller::new(provider, follows)),
             leads,
             failure: None,
         }
     }
 
-    /// Returns the operations.
-    pub(super) fn operations(&self) -> Arc<Operations> {
-        Arc::clone(&self.operations)
+    /// Returns the controller part, for controllers in this process.
+    pub(super) fn controller(&self) -> Arc<Controller> {
+        Arc::clone(&self.controller)
     }
 
     /// Creates the socket. Until this replica leads, sidecars wait for it: `Probe` is answered with
@@ -41,11 +41,9 @@ impl Volumes {
         metrics: CsiMetrics,
         process: &CancellationToken,
     ) -> Result<(), ServeError> {
-        let controller = Arc::new(Controller::new(self.operations()));
-
         let socket = listen(path)?;
         let stop = process.clone().cancelled_owned();
-        let serving = serve(socket, controller, metrics, stop);
+        let serving = serve(socket, self.controller(), metrics, stop);
         let (failed, failure) = watch::channel(None);
         tokio::spawn(async move {
             if let Err(error) = serving.await {
@@ -74,15 +72,13 @@ impl Volumes {
     }
 
     /// Serves until `end`, and then waits until the plugin has answered what it was asked, but no
-    /// longer than this.
-    pub(super) async fn lead(&self, end: impl Future<Output = ()>, grace: Duration) {
+    /// longer than this. Returns whether it has.
+    pub(super) async fn lead(&self, end: impl Future<Output = ()>, grace: Duration) -> bool {
         self.leads.send_replace(true);
         end.await;
 
         self.leads.send_replace(false);
-        if timeout(grace, self.operations.idle()).await.is_err() {
-            tracing::warn!("the plugin is still at work on volumes, although this replica ends");
-        }
+        timeout(grace, self.controller.idle()).await.is_ok()
     }
 }
 
@@ -109,7 +105,10 @@ pub(super) fn check(provider: &ProviderInfo) -> anyhow::Result<()> {
 mod tests {
     use std::os::unix::net::UnixStream;
 
+    use async_trait::async_trait;
     use prometheus_client::registry::Registry;
+    use skydock_cloud::{AccessMode, Answers, CloudError, CsiDriver, StorageError, VolumeId};
+    use skydock_csi::proto::DeleteVolumeRequest;
 
     use super::*;
 
@@ -160,7 +159,8 @@ mod tests {
             stop.cancel();
         };
         let second = Duration::from_secs(1);
-        tokio::join!(csi.lead(stop.cancelled(), second), leads);
+        let (answered, ()) = tokio::join!(csi.lead(stop.cancelled(), second), leads);
+        assert!(answered);
         assert!(!*csi.leads.borrow(), "it does not lead any more");
 
         // Closing the socket is no failure.
@@ -176,5 +176,60 @@ mod tests {
             error.to_string().starts_with("cannot listen on "),
             "{error}"
         );
+    }
+
+    /// A cloud that answers after this time.
+    struct Slow(Duration);
+
+    #[async_trait]
+    impl CloudProvider for Slow {
+        fn info(&self) -> Arc<ProviderInfo> {
+            let driver = CsiDriver {
+                name: "metal.csi.example.com".into(),
+                topology_keys: Vec::new(),
+                access_modes: vec![AccessMode::SingleNodeWriter],
+                clones: false,
+            };
+            Arc::new(ProviderInfo {
+                driver: Some(driver),
+                ..info(Capability::Volumes)
+            })
+        }
+
+        async fn delete_volumes(
+            &self,
+            ids: &[VolumeId],
+        ) -> Result<Answers<(), StorageError>, CloudError> {
+            tokio::time::sleep(self.0).await;
+            Ok(ids.iter().map(|_| Ok(())).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_plugin_may_have_no_answer_when_it_ends() {
+        for (takes, expected) in [(50, true), (60_000, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("csi.sock");
+            let metrics = CsiMetrics::register(&mut Registry::default());
+            let provider: Arc<dyn CloudProvider> = Arc::new(Slow(Duration::from_millis(takes)));
+            let process = CancellationToken::new();
+            let mut csi = Volumes::new(provider);
+            csi.serve(&path, metrics, &process).unwrap();
+
+            let request = DeleteVolumeRequest {
+                volume_id: "a".into(),
+                ..DeleteVolumeRequest::default()
+            };
+            let controller = Arc::clone(&csi.controller);
+            let end = async {
+                tokio::spawn(async move {
+                    let left = Duration::from_secs(60);
+                    controller.delete_volume(request, left).await
+                });
+                tokio::time::sleep(Duration::from_millis(40)).await;
+            };
+            let answered = csi.lead(end, Duration::from_secs(1)).await;
+            assert_eq!(answered, expected, "{takes} ms");
+        }
     }
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 use skydock_cloud as cloud;
 use skydock_cloud::{Answers, CloudError, CloudProvider};
 use skydock_controllers::{
-    Clients, Context, Controller, Metrics, Options, RunError, VolumeOperations,
+    Clients, Context, Controller, CsiController, Metrics, Options, RunError,
     ipam::{self, IpamOptions, NodeRange},
     recorder, run,
 };
@@ -132,7 +132,7 @@ impl Host {
                 route: all(),
             },
             provider: Arc::new(Nothing),
-            volumes: Arc::new(VolumeOperations::new(
+            volumes: Arc::new(CsiController::new(
                 Arc::new(Nothing),
                 watch::channel(true).1,
             )),
