@@ -1,5 +1,6 @@
 //! Kubernetes' cloud controllers, for any provider. What they have in common is in
-//! [`skydock_controller_base`], and the service controller in [`service`].
+//! [`skydock_controller_base`], the service controller in [`service`], and those in place of CSI
+//! sidecars in [`volumes`].
 //!
 //! The way of an event is straight: watch ([`skydock_kube::informer`]) → cache →
 //! [`skydock_kube::queue`] → plan (a pure function of object and cloud answer) → apply (patches and
@@ -44,10 +45,12 @@ pub use skydock_controller_base::objects::{
 };
 pub use skydock_csi::Controller as CsiController;
 pub use skydock_service_controller as service;
+pub use skydock_volume_controllers as volumes;
 
 use std::{sync::Arc, time::Duration};
 
 use skydock_service_controller::ServiceController;
+use skydock_volume_controllers::attach::AttachController;
 
 use crate::{
     certificates::CertificateController, ipam::IpamController, lifecycle::LifecycleController,
@@ -183,5 +186,11 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
                 setup.client,
             )))
         },
+    },
+    Constructor {
+        controller: &volumes::attach::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(AttachController::new(setup.volume_parts()))),
     },
 ];

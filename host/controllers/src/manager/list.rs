@@ -87,7 +87,7 @@ mod tests {
     use skydock_service_controller as service;
 
     use super::*;
-    use crate::{certificates, ipam, lifecycle, maintenance, node, route};
+    use crate::{certificates, ipam, lifecycle, maintenance, node, route, volumes};
 
     fn parse(list: &[&str]) -> BTreeSet<Controller> {
         parse_controllers(list).unwrap()
@@ -145,6 +145,13 @@ mod tests {
                 "node-csr-approval",
                 "node-controller",
                 "certificatesigningrequest-approving-controller",
+            ),
+            (
+                &volumes::attach::CONTROLLER,
+                "volume-attach-controller",
+                "volume-attach",
+                "node-controller",
+                "volume-attach-controller",
             ),
         ];
         for &(controller, name, alias, client, source) in table {
