@@ -56,6 +56,14 @@ reasons! {
     SERVING_CERTIFICATE_NOT_APPROVED = "ServingCertificateNotApproved";
     /// The cloud does not say where the volume of a PersistentVolume can be used. Ours.
     VOLUME_NOT_LABELED = "VolumeNotLabeled";
+    /// A volume is being created for a claim. As csi-provisioner, like the following.
+    PROVISIONING = "Provisioning";
+    /// A claim has got its volume.
+    PROVISIONING_SUCCEEDED = "ProvisioningSucceeded";
+    /// The volume of a claim could not be created.
+    PROVISIONING_FAILED = "ProvisioningFailed";
+    /// The volume of a PersistentVolume could not be deleted.
+    VOLUME_FAILED_DELETE = "VolumeFailedDelete";
     /// An operation in the cloud has been in progress for a long time. Ours.
     STILL_IN_PROGRESS = "StillInProgress";
     /// A load balancer is being created or updated.

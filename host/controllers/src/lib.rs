@@ -50,7 +50,7 @@ pub use skydock_volume_controllers as volumes;
 use std::{sync::Arc, time::Duration};
 
 use skydock_service_controller::ServiceController;
-use skydock_volume_controllers::attach::AttachController;
+use skydock_volume_controllers::{attach::AttachController, provision::ProvisionController};
 
 use crate::{
     certificates::CertificateController, ipam::IpamController, lifecycle::LifecycleController,
@@ -192,5 +192,11 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         by_default: false,
         disabled_by: |_| None,
         build: |setup| Ok(Arc::new(AttachController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::provision::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(ProvisionController::new(setup.volume_parts()))),
     },
 ];

@@ -6,6 +6,7 @@
 //! | Module | In place of |
 //! | --- | --- |
 //! | [`attach`] | csi-attacher |
+//! | [`provision`] | csi-provisioner |
 //!
 //! Each has a `plan`, which decides from objects without I/O. Rules of a sidecar are named by its functions.
 //! They run only if `--controllers` names them: a sidecar that does the same must not run beside them.
@@ -14,8 +15,11 @@
 
 pub mod attach;
 mod capability;
+mod custom;
 mod finalizer;
 mod objects;
+pub mod provision;
+mod quantity;
 mod request;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)] // used by tests only

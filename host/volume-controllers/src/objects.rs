@@ -8,8 +8,8 @@ use std::{
 
 use k8s_openapi::{
     api::{
-        core::v1::PersistentVolume,
-        storage::v1::{CSINode, VolumeAttachment},
+        core::v1::{PersistentVolume, PersistentVolumeClaim},
+        storage::v1::{CSINode, StorageClass, VolumeAttachment},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -44,6 +44,10 @@ macro_rules! kinds {
 kinds! {
     /// PersistentVolumes.
     VolumeKind: PersistentVolume;
+    /// PersistentVolumeClaims.
+    ClaimKind: PersistentVolumeClaim;
+    /// StorageClasses.
+    ClassKind: StorageClass;
     /// VolumeAttachments.
     AttachmentKind: VolumeAttachment;
     /// CSINodes: the drivers of each node.
@@ -63,6 +67,8 @@ fn identity(metadata: &ObjectMeta) -> Identity<'_> {
 #[derive(Default)]
 pub struct VolumeObjects {
     pub(crate) volumes: Cache<VolumeKind>,
+    pub(crate) claims: Cache<ClaimKind>,
+    pub(crate) classes: Cache<ClassKind>,
     pub(crate) attachments: Cache<AttachmentKind>,
     pub(crate) csi_nodes: Cache<CsiNodeKind>,
 }

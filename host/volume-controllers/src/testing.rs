@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use skydock_cloud::{
     AccessMode, Answers, Attachment, Capability, CloudError, CloudProvider, CsiDriver,
-    NewAttachment, Pairs, ProviderInfo, StorageError, Volume,
+    NewAttachment, NewVolume, Pairs, ProviderInfo, StorageError, Volume, VolumeId, VolumeSource,
 };
 use skydock_controller_base::{
     controller::{
@@ -35,6 +35,10 @@ pub(crate) struct Disks {
     errors: Mutex<BTreeMap<String, VecDeque<StorageError>>>,
     /// What is listed.
     pub(crate) listed: Mutex<Vec<Volume>>,
+    /// Keys of the topology.
+    pub(crate) topology: Mutex<Vec<String>>,
+    /// Whether there are snapshots.
+    pub(crate) snapshots: Mutex<bool>,
 }
 
 impl Disks {
@@ -74,16 +78,18 @@ impl Disks {
 #[async_trait]
 impl CloudProvider for Disks {
     fn info(&self) -> Arc<ProviderInfo> {
+        let snapshots = (*self.snapshots.lock()).then_some(Capability::Snapshots);
+        let always = [Capability::Volumes, Capability::Attachments];
         Arc::new(ProviderInfo {
             name: "disks".into(),
             version: "1".into(),
-            capabilities: [Capability::Volumes, Capability::Attachments].into(),
+            capabilities: always.into_iter().chain(snapshots).collect(),
             provider_id_prefixes: Vec::new(),
             annotation_prefixes: Vec::new(),
             max_batch: 10,
             driver: Some(CsiDriver {
                 name: DRIVER.into(),
-                topology_keys: Vec::new(),
+                topology_keys: self.topology.lock().clone(),
                 access_modes: vec![AccessMode::SingleNodeWriter],
                 clones: false,
             }),
@@ -92,6 +98,37 @@ impl CloudProvider for Disks {
 
     async fn list_volumes(&self) -> Result<Vec<Volume>, CloudError> {
         Ok(self.listed.lock().clone())
+    }
+
+    async fn create_volumes(
+        &self,
+        volumes: &[NewVolume],
+    ) -> Result<Answers<Volume, StorageError>, CloudError> {
+        Ok(self.answer("create", volumes, |it| {
+            let mut about = it.name.clone();
+            if let Some(VolumeSource::Snapshot(id)) = &it.source {
+                about = format!("{about} from {}", id.0);
+            }
+            let parts: Vec<_> = it.preferred.iter().take(1).cloned().collect();
+            for value in parts.iter().flat_map(Pairs::values) {
+                about = format!("{about} in {value}");
+            }
+            let volume = Volume {
+                id: VolumeId(format!("vol-of-{}", it.name)),
+                bytes: it.size.bytes,
+                topology: parts,
+                context: pairs(&[]),
+                nodes: Vec::new(),
+            };
+            (about, volume)
+        }))
+    }
+
+    async fn delete_volumes(
+        &self,
+        ids: &[VolumeId],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        Ok(self.answer("delete", ids, |it| (it.0.clone(), ())))
     }
 
     async fn attach_volumes(
@@ -127,6 +164,8 @@ impl Default for Bench {
     fn default() -> Self {
         let objects = Arc::<VolumeObjects>::default();
         objects.volumes.complete();
+        objects.claims.complete();
+        objects.classes.complete();
         objects.attachments.complete();
         objects.csi_nodes.complete();
         Self {

@@ -153,6 +153,13 @@ mod tests {
                 "node-controller",
                 "volume-attach-controller",
             ),
+            (
+                &volumes::provision::CONTROLLER,
+                "volume-provision-controller",
+                "volume-provision",
+                "node-controller",
+                "volume-provision-controller",
+            ),
         ];
         for &(controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
