@@ -64,6 +64,14 @@ reasons! {
     PROVISIONING_FAILED = "ProvisioningFailed";
     /// The volume of a PersistentVolume could not be deleted.
     VOLUME_FAILED_DELETE = "VolumeFailedDelete";
+    /// A volume is being expanded. As csi-resizer, like the following.
+    RESIZING = "Resizing";
+    /// A volume could not be expanded.
+    VOLUME_RESIZE_FAILED = "VolumeResizeFailed";
+    /// A volume was expanded.
+    VOLUME_RESIZE_SUCCESSFUL = "VolumeResizeSuccessful";
+    /// A volume was expanded, and its file system has to be.
+    FILE_SYSTEM_RESIZE_REQUIRED = "FileSystemResizeRequired";
     /// An operation in the cloud has been in progress for a long time. Ours.
     STILL_IN_PROGRESS = "StillInProgress";
     /// A load balancer is being created or updated.

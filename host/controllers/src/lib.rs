@@ -50,7 +50,9 @@ pub use skydock_volume_controllers as volumes;
 use std::{sync::Arc, time::Duration};
 
 use skydock_service_controller::ServiceController;
-use skydock_volume_controllers::{attach::AttachController, provision::ProvisionController};
+use skydock_volume_controllers::{
+    attach::AttachController, provision::ProvisionController, resize::ResizeController,
+};
 
 use crate::{
     certificates::CertificateController, ipam::IpamController, lifecycle::LifecycleController,
@@ -198,5 +200,11 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         by_default: false,
         disabled_by: |_| None,
         build: |setup| Ok(Arc::new(ProvisionController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::resize::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(ResizeController::new(setup.volume_parts()))),
     },
 ];

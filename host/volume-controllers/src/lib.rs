@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`attach`] | csi-attacher |
 //! | [`provision`] | csi-provisioner |
+//! | [`resize`] | csi-resizer |
 //!
 //! Each has a `plan`, which decides from objects without I/O. Rules of a sidecar are named by its functions.
 //! They run only if `--controllers` names them: a sidecar that does the same must not run beside them.
@@ -21,6 +22,7 @@ mod objects;
 pub mod provision;
 mod quantity;
 mod request;
+pub mod resize;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)] // used by tests only
 mod testing;

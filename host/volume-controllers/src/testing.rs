@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use skydock_cloud::{
-    AccessMode, Answers, Attachment, Capability, CloudError, CloudProvider, CsiDriver,
+    AccessMode, Answers, Attachment, Capability, CloudError, CloudProvider, CsiDriver, Expansion,
     NewAttachment, NewVolume, Pairs, ProviderInfo, StorageError, Volume, VolumeId, VolumeSource,
 };
 use skydock_controller_base::{
@@ -79,7 +79,11 @@ impl Disks {
 impl CloudProvider for Disks {
     fn info(&self) -> Arc<ProviderInfo> {
         let snapshots = (*self.snapshots.lock()).then_some(Capability::Snapshots);
-        let always = [Capability::Volumes, Capability::Attachments];
+        let always = [
+            Capability::Volumes,
+            Capability::Attachments,
+            Capability::VolumeExpansion,
+        ];
         Arc::new(ProviderInfo {
             name: "disks".into(),
             version: "1".into(),
@@ -129,6 +133,18 @@ impl CloudProvider for Disks {
         ids: &[VolumeId],
     ) -> Result<Answers<(), StorageError>, CloudError> {
         Ok(self.answer("delete", ids, |it| (it.0.clone(), ())))
+    }
+
+    async fn expand_volumes(
+        &self,
+        expansions: &[Expansion],
+    ) -> Result<Answers<u64, StorageError>, CloudError> {
+        Ok(self.answer("expand", expansions, |it| {
+            (
+                format!("{} to {}", it.volume.0, it.size.bytes),
+                it.size.bytes,
+            )
+        }))
     }
 
     async fn attach_volumes(

@@ -160,6 +160,13 @@ mod tests {
                 "node-controller",
                 "volume-provision-controller",
             ),
+            (
+                &volumes::resize::CONTROLLER,
+                "volume-resize-controller",
+                "volume-resize",
+                "node-controller",
+                "volume-resize-controller",
+            ),
         ];
         for &(controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
