@@ -56,6 +56,9 @@
 {{- if and .Values.csi.snapshots (not .Values.csi.enabled) -}}
 {{- fail "csi.snapshots needs csi.enabled" -}}
 {{- end -}}
+{{- if and .Values.csi.enabled .Values.csi.controllers -}}
+{{- fail "csi.enabled and csi.controllers exclude each other: sidecars and controllers would do the same" -}}
+{{- end -}}
 {{- if and .Values.csi.enabled (eq .Values.kind "StaticPod") -}}
 {{- fail "csi.enabled needs kind Deployment or DaemonSet: a static Pod has no service account for the sidecars" -}}
 {{- end -}}

@@ -73,7 +73,7 @@ async fn values_give_the_objects_of_base_and_components() {
     copy_folder(&deploy(), dir.path()).unwrap();
     let folder = dir.path().join("mine");
     fs::create_dir(&folder).unwrap();
-    let cases: [(&[&str], &[&str]); 13] = [
+    let cases: [(&[&str], &[&str]); 14] = [
         (&[], &[]),
         (&["secure-serving"], &["--set=secureServing=true"]),
         (&["routes"], &["--set=routes=true"]),
@@ -104,6 +104,10 @@ async fn values_give_the_objects_of_base_and_components() {
             &["--set=csi.enabled=true,csi.snapshots=true,serviceAccountCredentials=true"],
         ),
         (&["csi/pvlabel"], &["--set=csi.pvlabel=true"]),
+        (
+            &["csi/controllers", "service-account-credentials"],
+            &["--set=csi.controllers=true,serviceAccountCredentials=true"],
+        ),
         (
             &[
                 "csi",
@@ -374,6 +378,10 @@ async fn wrong_values_are_explained() {
         (
             "--set=csi.snapshots=true",
             "csi.snapshots needs csi.enabled",
+        ),
+        (
+            "--set=csi.enabled=true,csi.controllers=true",
+            "csi.enabled and csi.controllers exclude each other",
         ),
         (
             "--set=csi.enabled=true,kind=StaticPod",
