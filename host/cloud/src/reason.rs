@@ -72,6 +72,12 @@ reasons! {
     VOLUME_RESIZE_SUCCESSFUL = "VolumeResizeSuccessful";
     /// A volume was expanded, and its file system has to be.
     FILE_SYSTEM_RESIZE_REQUIRED = "FileSystemResizeRequired";
+    /// A snapshot could not be created. As csi-snapshotter, like the following.
+    SNAPSHOT_CREATION_FAILED = "SnapshotCreationFailed";
+    /// It is not known whether a snapshot is ready.
+    SNAPSHOT_CHECK_FAILED = "SnapshotContentCheckandUpdateFailed";
+    /// A snapshot could not be deleted.
+    SNAPSHOT_DELETE_ERROR = "SnapshotDeleteError";
     /// An operation in the cloud has been in progress for a long time. Ours.
     STILL_IN_PROGRESS = "StillInProgress";
     /// A load balancer is being created or updated.

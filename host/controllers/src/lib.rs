@@ -52,6 +52,7 @@ use std::{sync::Arc, time::Duration};
 use skydock_service_controller::ServiceController;
 use skydock_volume_controllers::{
     attach::AttachController, provision::ProvisionController, resize::ResizeController,
+    snapshot::SnapshotController,
 };
 
 use crate::{
@@ -206,5 +207,11 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         by_default: false,
         disabled_by: |_| None,
         build: |setup| Ok(Arc::new(ResizeController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::snapshot::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(SnapshotController::new(setup.volume_parts()))),
     },
 ];

@@ -25,6 +25,12 @@ pub(crate) const CONTENTS: Resource = Resource {
     plural: "volumesnapshotcontents",
 };
 
+/// VolumeSnapshotClasses.
+pub(crate) const SNAPSHOT_CLASSES: Resource = Resource {
+    api: "snapshot.storage.k8s.io/v1",
+    plural: "volumesnapshotclasses",
+};
+
 /// VolumeAttributesClasses.
 pub(crate) const ATTRIBUTES_CLASSES: Resource = Resource {
     api: "storage.k8s.io/v1",

@@ -8,6 +8,7 @@
 //! | [`attach`] | csi-attacher |
 //! | [`provision`] | csi-provisioner |
 //! | [`resize`] | csi-resizer |
+//! | [`snapshot`] | csi-snapshotter |
 //!
 //! Each has a `plan`, which decides from objects without I/O. Rules of a sidecar are named by its functions.
 //! They run only if `--controllers` names them: a sidecar that does the same must not run beside them.
@@ -23,6 +24,7 @@ pub mod provision;
 mod quantity;
 mod request;
 pub mod resize;
+pub mod snapshot;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)] // used by tests only
 mod testing;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,7 +14,8 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use skydock_cloud::{
     AccessMode, Answers, Attachment, Capability, CloudError, CloudProvider, CsiDriver, Expansion,
-    NewAttachment, NewVolume, Pairs, ProviderInfo, StorageError, Volume, VolumeId, VolumeSource,
+    NewAttachment, NewSnapshot, NewVolume, Pairs, ProviderInfo, Snapshot, SnapshotId, StorageError,
+    Volume, VolumeId, VolumeSource,
 };
 use skydock_controller_base::{
     controller::{
@@ -39,6 +43,8 @@ pub(crate) struct Disks {
     pub(crate) topology: Mutex<Vec<String>>,
     /// Whether there are snapshots.
     pub(crate) snapshots: Mutex<bool>,
+    /// Whether the next snapshot is not ready at once.
+    pub(crate) slow: AtomicBool,
 }
 
 impl Disks {
@@ -72,6 +78,16 @@ impl Disks {
             }
         });
         answers.collect()
+    }
+}
+
+fn snapshot(id: &str) -> Snapshot {
+    Snapshot {
+        id: SnapshotId(id.to_owned()),
+        volume: VolumeId("vol-1".to_owned()),
+        bytes: 1 << 30,
+        created: Duration::from_secs(7),
+        ready: true,
     }
 }
 
@@ -145,6 +161,31 @@ impl CloudProvider for Disks {
                 it.size.bytes,
             )
         }))
+    }
+
+    async fn create_snapshots(
+        &self,
+        snapshots: &[NewSnapshot],
+    ) -> Result<Answers<Snapshot, StorageError>, CloudError> {
+        Ok(self.answer("snapshot", snapshots, |it| {
+            let mut made = snapshot(&format!("snap-of-{}", it.name));
+            made.ready = !self.slow.swap(false, Ordering::SeqCst);
+            (format!("{} of {}", it.name, it.volume.0), made)
+        }))
+    }
+
+    async fn get_snapshots(
+        &self,
+        ids: &[SnapshotId],
+    ) -> Result<Answers<Snapshot, StorageError>, CloudError> {
+        Ok(self.answer("look for", ids, |it| (it.0.clone(), snapshot(&it.0))))
+    }
+
+    async fn delete_snapshots(
+        &self,
+        ids: &[SnapshotId],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        Ok(self.answer("drop", ids, |it| (it.0.clone(), ())))
     }
 
     async fn attach_volumes(

@@ -167,6 +167,13 @@ mod tests {
                 "node-controller",
                 "volume-resize-controller",
             ),
+            (
+                &volumes::snapshot::CONTROLLER,
+                "volume-snapshot-controller",
+                "volume-snapshot",
+                "node-controller",
+                "volume-snapshot-controller",
+            ),
         ];
         for &(controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
