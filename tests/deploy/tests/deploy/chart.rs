@@ -73,7 +73,7 @@ async fn values_give_the_objects_of_base_and_components() {
     copy_folder(&deploy(), dir.path()).unwrap();
     let folder = dir.path().join("mine");
     fs::create_dir(&folder).unwrap();
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&[], &[]),
         (&["secure-serving"], &["--set=secureServing=true"]),
         (&["routes"], &["--set=routes=true"]),
@@ -104,9 +104,14 @@ async fn values_give_the_objects_of_base_and_components() {
             &["--set=csi.enabled=true,csi.snapshots=true,serviceAccountCredentials=true"],
         ),
         (&["csi/pvlabel"], &["--set=csi.pvlabel=true"]),
+        (&["csi/controllers"], &["--set=csi.controllers=true"]),
         (
-            &["csi/controllers", "service-account-credentials"],
-            &["--set=csi.controllers=true,serviceAccountCredentials=true"],
+            &[
+                "csi/controllers",
+                "csi/controllers/snapshots",
+                "service-account-credentials",
+            ],
+            &["--set=csi.controllers=true,csi.snapshots=true,serviceAccountCredentials=true"],
         ),
         (
             &[

@@ -150,6 +150,19 @@ fn controllers_of_volumes_may_do_what_they_replace_and_no_more() {
     assert!(patches[0].patch.contains(&argument), "{}", patches[0].patch);
 }
 
+#[test]
+fn the_controller_of_snapshots_needs_only_their_objects() {
+    let group = "snapshot.storage.k8s.io";
+    let expected = serde_json::json!([
+        { "apiGroups": [group], "resources": ["volumesnapshotclasses"], "verbs": ["get"] },
+        { "apiGroups": [group], "resources": ["volumesnapshotcontents"], "verbs": ["list", "watch", "patch"] },
+        { "apiGroups": [group], "resources": ["volumesnapshotcontents/status"], "verbs": ["patch"] },
+    ]);
+    let controller = off_by_default("volume-snapshot");
+    component_grants("csi/controllers/snapshots", &expected, controller);
+    component_enables("csi/controllers/snapshots", controller);
+}
+
 /// Returns the controller with this alias, which only a component enables.
 fn off_by_default(alias: &str) -> Controller {
     let mut off = controllers_off_by_default();
