@@ -16,11 +16,12 @@ mod source;
 mod topology;
 mod work;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Client;
+use parking_lot::Mutex;
 use skydock_cloud::{Capability, CsiDriver};
 use skydock_controller_base::controller::{
     clients::ClientName,
@@ -67,6 +68,8 @@ pub struct ProvisionController {
     queue: Arc<Queue<String>>,
     volumes: Arc<Queue<String>>,
     sources: Arc<Queue<InNamespace>>,
+    /// UIDs of PersistentVolumes whose volume is deleted: the writes that follow are no reason to ask again.
+    deleted: Arc<Mutex<HashSet<String>>>,
 }
 
 impl ProvisionController {
@@ -85,6 +88,7 @@ impl ProvisionController {
             queue: Arc::new(Queue::new(LIMITER, metrics("PersistentVolumeClaims"))),
             volumes: Arc::new(Queue::new(LIMITER, metrics("PersistentVolumesToDelete"))),
             sources: Arc::new(Queue::new(LIMITER, metrics("VolumeSources"))),
+            deleted: Arc::default(),
             context,
             client,
             driver,
@@ -134,10 +138,13 @@ impl ProvisionController {
             }
         });
 
-        let volumes = Arc::clone(&self.volumes);
-        self.objects.volumes.subscribe(move |change| {
-            if let Change::Added(new) | Change::Updated(_, new) = change {
+        let (volumes, deleted) = (Arc::clone(&self.volumes), Arc::clone(&self.deleted));
+        self.objects.volumes.subscribe(move |change| match change {
+            Change::Added(new) | Change::Updated(_, new) => {
                 volumes.add(new.key(), Priority::Change);
+            }
+            Change::Deleted(old) => {
+                deleted.lock().remove(old.uid());
             }
         });
     }

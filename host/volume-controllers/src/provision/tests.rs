@@ -263,6 +263,11 @@ async fn a_released_volume_is_deleted_before_its_object() {
     assert_eq!(bench.disks.calls(), ["delete vol-1"]);
     let expected = [format!("DELETE {VOLUME}"), format!("PATCH {VOLUME}")];
     assert_eq!(writes(&bench), expected);
+
+    // What was written comes back.
+    has_volume(&bench, "Released");
+    wait(5).await;
+    assert_eq!(bench.disks.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

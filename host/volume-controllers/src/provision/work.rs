@@ -447,10 +447,14 @@ impl ProvisionController {
                     .warning(&volume, reason::VOLUME_FAILED_DELETE, message);
                 return RetryWhen::BackOff;
             }
+            Reclaim::Delete(_) if self.is_deleted(&volume) => self.remove(&volume).await,
             Reclaim::Delete(request) => {
                 let answer = self.driver.delete_volume(request, PATIENCE);
                 match Box::pin(answer).await {
-                    Ok(_) => self.remove(&volume).await,
+                    Ok(_) => {
+                        self.deleted.lock().insert(volume.uid().to_owned());
+                        self.remove(&volume).await
+                    }
                     Err(_) if stop.is_cancelled() => return RetryWhen::OnChange,
                     Err(failure) => {
                         request::failed(&self.context, name, &failure);
@@ -471,6 +475,10 @@ impl ProvisionController {
                 RetryWhen::after_write(&error)
             }
         }
+    }
+
+    fn is_deleted(&self, volume: &Entry<VolumeKind>) -> bool {
+        self.deleted.lock().contains(volume.uid())
     }
 
     async fn release(&self, volume: &Entry<VolumeKind>) -> Result<(), ApiError> {
