@@ -115,7 +115,10 @@ impl Host {
             )),
             generations: receiver,
             options: options(),
-            enabled: skydock_controllers::controllers().collect(),
+            // There are no volumes.
+            enabled: skydock_controllers::controllers()
+                .filter(|it| !it.alias.starts_with("volume-"))
+                .collect(),
             metrics,
             recorder,
             on_cluster: Box::new(drop),
