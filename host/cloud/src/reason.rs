@@ -72,6 +72,12 @@ reasons! {
     VOLUME_RESIZE_SUCCESSFUL = "VolumeResizeSuccessful";
     /// A volume was expanded, and its file system has to be.
     FILE_SYSTEM_RESIZE_REQUIRED = "FileSystemResizeRequired";
+    /// The properties of a volume are being changed.
+    VOLUME_MODIFY = "VolumeModify";
+    /// The properties of a volume could not be changed.
+    VOLUME_MODIFY_FAILED = "VolumeModifyFailed";
+    /// The properties of a volume were changed.
+    VOLUME_MODIFY_SUCCESSFUL = "VolumeModifySuccessful";
     /// A snapshot could not be created. As csi-snapshotter, like the following.
     SNAPSHOT_CREATION_FAILED = "SnapshotCreationFailed";
     /// It is not known whether a snapshot is ready.

@@ -51,7 +51,9 @@ use std::{sync::Arc, time::Duration};
 
 use skydock_service_controller::ServiceController;
 use skydock_volume_controllers::{
-    attach::AttachController, provision::ProvisionController, resize::ResizeController,
+    attach::AttachController,
+    provision::ProvisionController,
+    resize::{ResizeController, modify::ModifyController},
     snapshot::SnapshotController,
 };
 
@@ -207,6 +209,12 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         by_default: false,
         disabled_by: |_| None,
         build: |setup| Ok(Arc::new(ResizeController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::resize::modify::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(ModifyController::new(setup.volume_parts()))),
     },
     Constructor {
         controller: &volumes::snapshot::CONTROLLER,

@@ -3,6 +3,7 @@
 use http::{Request, header};
 use kube::Client;
 use serde_json::Value;
+use skydock_cloud::Pairs;
 use skydock_kube::api::{Action, ApiError};
 
 /// A kind of objects.
@@ -103,6 +104,21 @@ async fn send(
     };
     let answer = Box::pin(client.request::<Value>(request)).await;
     answer.map_err(|error| ApiError::new(action, error))
+}
+
+/// Returns the parameters of a VolumeAttributesClass; `None` if it is for another driver.
+pub(crate) fn attributes(class: &Value, driver: &str) -> Option<Pairs> {
+    if field(class, "/driverName").as_str() != Some(driver) {
+        return None;
+    }
+    let parameters = field(class, "/parameters").as_object();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let pairs = parameters.into_iter().flatten();
+    Some(
+        pairs
+            .map(|(key, value)| (key.clone(), text(value)))
+            .collect(),
+    )
 }
 
 /// Returns what a JSON pointer points to, or `null`.

@@ -3,8 +3,10 @@
 //! When a claim requests more than its volume has, the volume is expanded, and a kubelet is told to expand
 //! the file system in it. `plan.rs` has the rules.
 //!
-//! Not done, unlike in csi-resizer: volumes of in-tree plugins, and changes of VolumeAttributesClasses.
+//! Not done, unlike in csi-resizer: volumes of in-tree plugins. Changes of VolumeAttributesClasses are those of
+//! another controller, [`modify`].
 
+pub mod modify;
 mod plan;
 
 use std::{collections::HashSet, sync::Arc};

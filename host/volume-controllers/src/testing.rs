@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use skydock_cloud::{
     AccessMode, Answers, Attachment, Capability, CloudError, CloudProvider, CsiDriver, Expansion,
-    NewAttachment, NewSnapshot, NewVolume, Pairs, ProviderInfo, Snapshot, SnapshotId, StorageError,
-    Volume, VolumeId, VolumeSource,
+    Modification, NewAttachment, NewSnapshot, NewVolume, Pairs, ProviderInfo, Snapshot, SnapshotId,
+    StorageError, Volume, VolumeId, VolumeSource,
 };
 use skydock_controller_base::{
     controller::{
@@ -99,6 +99,7 @@ impl CloudProvider for Disks {
             Capability::Volumes,
             Capability::Attachments,
             Capability::VolumeExpansion,
+            Capability::VolumeAttributes,
         ];
         Arc::new(ProviderInfo {
             name: "disks".into(),
@@ -160,6 +161,16 @@ impl CloudProvider for Disks {
                 format!("{} to {}", it.volume.0, it.size.bytes),
                 it.size.bytes,
             )
+        }))
+    }
+
+    async fn modify_volumes(
+        &self,
+        modifications: &[Modification],
+    ) -> Result<Answers<(), StorageError>, CloudError> {
+        Ok(self.answer("modify", modifications, |it| {
+            let attributes: Vec<_> = it.attributes.values().map(String::as_str).collect();
+            (format!("{} to {}", it.volume.0, attributes.join(",")), ())
         }))
     }
 

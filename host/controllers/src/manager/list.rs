@@ -168,6 +168,13 @@ mod tests {
                 "volume-resize-controller",
             ),
             (
+                &volumes::resize::modify::CONTROLLER,
+                "volume-modify-controller",
+                "volume-modify",
+                "node-controller",
+                "volume-modify-controller",
+            ),
+            (
                 &volumes::snapshot::CONTROLLER,
                 "volume-snapshot-controller",
                 "volume-snapshot",

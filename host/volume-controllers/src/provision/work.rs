@@ -264,19 +264,10 @@ impl ProvisionController {
         let class = custom::ATTRIBUTES_CLASSES
             .get(&self.client, None, name)
             .await?;
-        if field(&class, "/driverName").as_str() != Some(driver.name.as_str()) {
+        custom::attributes(&class, &driver.name).ok_or_else(|| {
             let message = format!("VolumeAttributesClass {name} is for another driver");
-            return Err(Problem::Object(message));
-        }
-
-        let parameters = field(&class, "/parameters")
-            .as_object()
-            .into_iter()
-            .flatten();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Ok(parameters
-            .map(|(key, value)| (key.clone(), text(value)))
-            .collect())
+            Problem::Object(message)
+        })
     }
 
     /// Returns what is known of the nodes.

@@ -141,7 +141,12 @@ fn controllers_of_volumes_may_do_what_they_replace_and_no_more() {
         { "apiGroups": [snapshots], "resources": ["volumesnapshots"], "verbs": ["get", "patch"] },
         { "apiGroups": [snapshots], "resources": ["volumesnapshotcontents"], "verbs": ["get"] },
     ]);
-    let aliases = ["volume-attach", "volume-provision", "volume-resize"];
+    let aliases = [
+        "volume-attach",
+        "volume-provision",
+        "volume-resize",
+        "volume-modify",
+    ];
     for alias in aliases {
         component_grants("csi/controllers", &expected, off_by_default(alias));
     }
