@@ -26,7 +26,6 @@ mod request;
 pub mod resize;
 pub mod snapshot;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)] // used by tests only
 mod testing;
 
 use std::sync::Arc;

@@ -55,7 +55,9 @@ pub(super) fn of(spec: &PersistentVolumeClaimSpec) -> Result<Option<Source>, Str
     Ok(Some(match (kind.as_str(), group) {
         ("VolumeSnapshot", "snapshot.storage.k8s.io") => Source::Snapshot(name.clone()),
         ("VolumeSnapshot", _) => {
-            return Err(format!("VolumeSnapshot is no kind of the group {group:?}"));
+            return Err(format!(
+                "{group:?} is not the group of VolumeSnapshots; expected snapshot.storage.k8s.io"
+            ));
         }
         ("PersistentVolumeClaim", _) => Source::Claim(name.clone()),
         _ => Source::Other,

@@ -93,7 +93,7 @@ pub(super) fn step(content: &Content, driver: &str) -> Step {
     }
     match text(spec, "/volumeSnapshotClassName") {
         Some(class) => Step::Create(class.to_owned()),
-        None => Step::Wait("there is no snapshot without a VolumeSnapshotClass".to_owned()),
+        None => Step::Wait("spec.volumeSnapshotClassName is missing".to_owned()),
     }
 }
 
