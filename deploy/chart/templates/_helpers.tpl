@@ -53,8 +53,11 @@
 {{- if and .Values.rbac.create (or (hasKey .Values.flags "leader-elect-resource-name") (hasKey .Values.flags "leader-elect-resource-namespace")) -}}
 {{- fail "the roles are for the default Lease: with another one, set rbac.create=false and create them yourself" -}}
 {{- end -}}
-{{- if and .Values.csi.snapshots (not .Values.csi.enabled) -}}
-{{- fail "csi.snapshots needs csi.enabled" -}}
+{{- if and .Values.csi.snapshots (not (or .Values.csi.enabled .Values.csi.controllers)) -}}
+{{- fail "csi.snapshots needs csi.enabled or csi.controllers" -}}
+{{- end -}}
+{{- if and .Values.csi.enabled .Values.csi.controllers -}}
+{{- fail "csi.enabled and csi.controllers exclude each other: sidecars and controllers would do the same" -}}
 {{- end -}}
 {{- if and .Values.csi.enabled (eq .Values.kind "StaticPod") -}}
 {{- fail "csi.enabled needs kind Deployment or DaemonSet: a static Pod has no service account for the sidecars" -}}

@@ -56,6 +56,34 @@ reasons! {
     SERVING_CERTIFICATE_NOT_APPROVED = "ServingCertificateNotApproved";
     /// The cloud does not say where the volume of a PersistentVolume can be used. Ours.
     VOLUME_NOT_LABELED = "VolumeNotLabeled";
+    /// A volume is being created for a claim. As csi-provisioner, like the following.
+    PROVISIONING = "Provisioning";
+    /// A claim has got its volume.
+    PROVISIONING_SUCCEEDED = "ProvisioningSucceeded";
+    /// The volume of a claim could not be created.
+    PROVISIONING_FAILED = "ProvisioningFailed";
+    /// The volume of a PersistentVolume could not be deleted.
+    VOLUME_FAILED_DELETE = "VolumeFailedDelete";
+    /// A volume is being expanded. As csi-resizer, like the following.
+    RESIZING = "Resizing";
+    /// A volume could not be expanded.
+    VOLUME_RESIZE_FAILED = "VolumeResizeFailed";
+    /// A volume was expanded.
+    VOLUME_RESIZE_SUCCESSFUL = "VolumeResizeSuccessful";
+    /// A volume was expanded, and its file system has to be.
+    FILE_SYSTEM_RESIZE_REQUIRED = "FileSystemResizeRequired";
+    /// The properties of a volume are being changed.
+    VOLUME_MODIFY = "VolumeModify";
+    /// The properties of a volume could not be changed.
+    VOLUME_MODIFY_FAILED = "VolumeModifyFailed";
+    /// The properties of a volume were changed.
+    VOLUME_MODIFY_SUCCESSFUL = "VolumeModifySuccessful";
+    /// A snapshot could not be created. As csi-snapshotter, like the following.
+    SNAPSHOT_CREATION_FAILED = "SnapshotCreationFailed";
+    /// It is not known whether a snapshot is ready.
+    SNAPSHOT_CHECK_FAILED = "SnapshotContentCheckandUpdateFailed";
+    /// A snapshot could not be deleted.
+    SNAPSHOT_DELETE_ERROR = "SnapshotDeleteError";
     /// An operation in the cloud has been in progress for a long time. Ours.
     STILL_IN_PROGRESS = "StillInProgress";
     /// A load balancer is being created or updated.

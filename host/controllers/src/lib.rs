@@ -1,5 +1,6 @@
 //! Kubernetes' cloud controllers, for any provider. What they have in common is in
-//! [`skydock_controller_base`], and the service controller in [`service`].
+//! [`skydock_controller_base`], the service controller in [`service`], and those in place of CSI
+//! sidecars in [`volumes`].
 //!
 //! The way of an event is straight: watch ([`skydock_kube::informer`]) → cache →
 //! [`skydock_kube::queue`] → plan (a pure function of object and cloud answer) → apply (patches and
@@ -42,11 +43,19 @@ pub use skydock_controller_base::controller::recorder::recorder;
 pub use skydock_controller_base::objects::{
     address_holders::is_of_one_node, constants, convert::node as node_for_provider,
 };
+pub use skydock_csi::Controller as CsiController;
 pub use skydock_service_controller as service;
+pub use skydock_volume_controllers as volumes;
 
 use std::{sync::Arc, time::Duration};
 
 use skydock_service_controller::ServiceController;
+use skydock_volume_controllers::{
+    attach::AttachController,
+    provision::ProvisionController,
+    resize::{ResizeController, modify::ModifyController},
+    snapshot::SnapshotController,
+};
 
 use crate::{
     certificates::CertificateController, ipam::IpamController, lifecycle::LifecycleController,
@@ -182,5 +191,35 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
                 setup.client,
             )))
         },
+    },
+    Constructor {
+        controller: &volumes::attach::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(AttachController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::provision::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(ProvisionController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::resize::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(ResizeController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::resize::modify::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(ModifyController::new(setup.volume_parts()))),
+    },
+    Constructor {
+        controller: &volumes::snapshot::CONTROLLER,
+        by_default: false,
+        disabled_by: |_| None,
+        build: |setup| Ok(Arc::new(SnapshotController::new(setup.volume_parts()))),
     },
 ];

@@ -38,6 +38,22 @@ impl Code {
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Aborted | Self::Unavailable)
     }
+
+    /// Returns the name as a metric label.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::ResourceExhausted => "resource_exhausted",
+            Self::FailedPrecondition => "failed_precondition",
+            Self::Aborted => "aborted",
+            Self::OutOfRange => "out_of_range",
+            Self::Unimplemented => "unimplemented",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }
 
 /// Why a request failed.

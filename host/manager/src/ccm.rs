@@ -3,10 +3,10 @@
 //!
 //! A number such as P-23 is that of a statement in `docs/parity.md`.
 
-mod csi;
 mod election;
 mod overview;
 mod plugin;
+mod volumes;
 mod zpages;
 
 use std::{
@@ -48,9 +48,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    csi::Csi,
     election::{Election, Started},
     overview::Sources,
+    volumes::Volumes,
 };
 use crate::{
     cli::WATCH_BASED_ROUTES,
@@ -87,13 +87,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         manager.access.clone(),
         *manager.root.valid_until(),
     );
-    let csi = manager.csi.as_ref().map(Csi::failed);
-    let failed = async {
-        match csi {
-            Some(failed) => failed.await,
-            None => pending().await,
-        }
-    };
+    let failed = manager.volumes.failed();
     let must_restart = async { select(pin!(outdated), pin!(failed)).await.factor_first().0 };
 
     let stop = shutdown.child_token();
@@ -168,7 +162,7 @@ async fn start(
     let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), template.clone()).await?;
     check_routes(&config, &plugin.info())?;
     sources.follow(&plugin, &process);
-    let csi = start_csi(&config, &plugin, csi_metrics, &process)?;
+    let volumes = start_volumes(&config, &plugin, csi_metrics, &process)?;
     readiness.send_replace(Readiness::PluginLoaded);
 
     let api_server = connect(&config, &egress, &process).await?;
@@ -194,7 +188,7 @@ async fn start(
         egress,
         sources,
         metrics,
-        csi,
+        volumes,
         process,
     };
     Ok((manager, election))
@@ -348,24 +342,25 @@ fn check_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> 
     })
 }
 
-/// Creates the socket for the sidecars of a CSI driver, if there is one.
-fn start_csi(
+/// Creates the controller part of the CSI driver, and the socket for its sidecars, if there is one.
+fn start_volumes(
     config: &Config,
     plugin: &Arc<Plugin>,
     metrics: CsiMetrics,
     process: &CancellationToken,
-) -> anyhow::Result<Option<Csi>> {
-    let Some(path) = &config.csi_socket else {
-        return Ok(None);
-    };
-    csi::check(&plugin.info())?;
-
+) -> anyhow::Result<Volumes> {
     let mut provider: Arc<dyn CloudProvider> = plugin.clone();
     if config.options.dry_run {
         provider = dry_run_provider(provider);
     }
-    let csi = Csi::start(path, provider, metrics, process);
-    Ok(Some(csi.context("--csi-endpoint")?))
+
+    let mut volumes = Volumes::new(provider);
+    if let Some(path) = &config.csi_socket {
+        volumes::check(&plugin.info())?;
+        let served = volumes.serve(path, metrics, process);
+        served.context("--csi-endpoint")?;
+    }
+    Ok(volumes)
 }
 
 /// The parts of a run that has started.
@@ -381,7 +376,7 @@ struct StartedManager {
     /// Those who know what the process does.
     sources: Arc<Sources>,
     metrics: ControllerMetrics,
-    csi: Option<Csi>,
+    volumes: Volumes,
     /// Canceled when the process ends.
     process: CancellationToken,
 }
@@ -470,17 +465,15 @@ impl StartedManager {
         worked: CancellationToken,
         lease: Option<LeaseEnd>,
     ) {
-        let mut answered = true;
-        if let Some(csi) = &self.csi {
-            let end = async {
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    // A controller has failed.
-                    () = worked.cancelled() => {}
-                }
-            };
-            answered = csi.lead(end, self.config.options.shutdown_grace).await;
-        }
+        let end = async {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                // A controller has failed.
+                () = worked.cancelled() => {}
+            }
+        };
+        let grace = self.config.options.shutdown_grace;
+        let answered = self.volumes.lead(end, grace).await;
 
         worked.cancelled().await;
         let Some(lease) = lease else {
@@ -528,6 +521,7 @@ impl StartedManager {
         Context {
             clients,
             provider: self.plugin.clone(),
+            volumes: self.volumes.controller(),
             generations: self.plugin.subscribe(),
             options: self.config.options.clone(),
             enabled: self.config.controllers.clone(),

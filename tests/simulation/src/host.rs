@@ -14,7 +14,7 @@ use kube::{
 };
 use prometheus_client::registry::Registry;
 use skydock_controllers::{
-    Clients, ClusterCidrs, Context, Metrics, Options, RunError,
+    Clients, ClusterCidrs, Context, CsiController, Metrics, Options, RunError,
     ipam::{IpamOptions, NodeRange},
     recorder,
     route::RouteOptions,
@@ -109,9 +109,16 @@ impl Host {
                 route: client("route-controller"),
             },
             provider: Arc::new(cloud.clone()),
+            volumes: Arc::new(CsiController::new(
+                Arc::new(cloud.clone()),
+                watch::channel(true).1,
+            )),
             generations: receiver,
             options: options(),
-            enabled: skydock_controllers::controllers().collect(),
+            // There are no volumes.
+            enabled: skydock_controllers::controllers()
+                .filter(|it| !it.alias.starts_with("volume-"))
+                .collect(),
             metrics,
             recorder,
             on_cluster: Box::new(drop),

@@ -12,8 +12,10 @@ use skydock_controller_base::{
     },
     objects::{address_holders::AddressHolders, kinds::ServiceKind, read_objects::ReadObjects},
 };
+use skydock_csi::Controller as CsiController;
 use skydock_kube::{dry_run::DryRunLog, informer::Informer};
 use skydock_service_controller::RecordStore;
+use skydock_volume_controllers::{Parts, VolumeObjects};
 
 use crate::{
     cidrs::ClusterCidrsError,
@@ -41,6 +43,10 @@ pub(crate) struct Setup<'a> {
     pub(crate) options: &'a Options,
     /// The Services of the cluster; complete if the descriptor says that it needs them.
     pub(crate) services: &'a Arc<Informer<ServiceKind>>,
+    /// The controller part of the provider's CSI driver.
+    pub(crate) volumes: &'a Arc<CsiController>,
+    /// What the controllers of volumes read.
+    pub(crate) volume_objects: &'a Arc<VolumeObjects>,
     /// Annotations that the provider wants.
     pub(crate) annotation_writer: &'a AnnotationWriter,
     /// Objects that the provider reads.
@@ -53,6 +59,18 @@ pub(crate) struct Setup<'a> {
     pub(crate) dry_run_log: Option<&'a Arc<DryRunLog>>,
     /// True if requests of the previous leader may still arrive.
     pub(crate) unreleased: bool,
+}
+
+impl Setup<'_> {
+    /// Returns what a controller of volumes is built from.
+    pub(crate) fn volume_parts(self) -> Parts {
+        Parts {
+            context: self.context,
+            client: self.client,
+            driver: Arc::clone(self.volumes),
+            objects: Arc::clone(self.volume_objects),
+        }
+    }
 }
 
 /// Which Services are known.

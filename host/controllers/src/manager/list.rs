@@ -87,7 +87,7 @@ mod tests {
     use skydock_service_controller as service;
 
     use super::*;
-    use crate::{certificates, ipam, lifecycle, maintenance, node, route};
+    use crate::{certificates, ipam, lifecycle, maintenance, node, route, volumes};
 
     fn parse(list: &[&str]) -> BTreeSet<Controller> {
         parse_controllers(list).unwrap()
@@ -145,6 +145,41 @@ mod tests {
                 "node-csr-approval",
                 "node-controller",
                 "certificatesigningrequest-approving-controller",
+            ),
+            (
+                &volumes::attach::CONTROLLER,
+                "volume-attach-controller",
+                "volume-attach",
+                "node-controller",
+                "volume-attach-controller",
+            ),
+            (
+                &volumes::provision::CONTROLLER,
+                "volume-provision-controller",
+                "volume-provision",
+                "node-controller",
+                "volume-provision-controller",
+            ),
+            (
+                &volumes::resize::CONTROLLER,
+                "volume-resize-controller",
+                "volume-resize",
+                "node-controller",
+                "volume-resize-controller",
+            ),
+            (
+                &volumes::resize::modify::CONTROLLER,
+                "volume-modify-controller",
+                "volume-modify",
+                "node-controller",
+                "volume-modify-controller",
+            ),
+            (
+                &volumes::snapshot::CONTROLLER,
+                "volume-snapshot-controller",
+                "volume-snapshot",
+                "node-controller",
+                "volume-snapshot-controller",
             ),
         ];
         for &(controller, name, alias, client, source) in table {

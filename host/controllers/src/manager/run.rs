@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use skydock_cloud::{CloudProvider, Cluster};
 use skydock_controller_base::controller::clients::Clients;
+use skydock_csi::Controller as CsiController;
 use skydock_kube::{
     dry_run::DryRunLog,
     events::{EventWriter, Recorder},
@@ -23,6 +24,8 @@ pub struct Context {
     pub clients: Clients,
     /// The cloud provider.
     pub provider: Arc<dyn CloudProvider>,
+    /// The controller part of the provider's CSI driver.
+    pub volumes: Arc<CsiController>,
     /// Changes with each new generation of the provider's plugin; then all objects are checked
     /// again.
     pub generations: watch::Receiver<u64>,
@@ -73,6 +76,10 @@ pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunErr
     if let Some(dry_run_log) = &dry_run_log {
         (context.provider, context.clients) =
             dry_run::dry_run_clients(context.provider, &context.clients, dry_run_log);
+        // Nothing waits for its end.
+        let (_, leads) = watch::channel(true);
+        let provider = Arc::clone(&context.provider);
+        context.volumes = Arc::new(CsiController::new(provider, leads));
     }
 
     let worked = context.worked.clone();

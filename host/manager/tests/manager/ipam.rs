@@ -18,7 +18,7 @@ use serde_json::json;
 use skydock_cloud as cloud;
 use skydock_cloud::{Answers, CloudError, CloudProvider};
 use skydock_controllers::{
-    Clients, Context, Controller, Metrics, Options, RunError,
+    Clients, Context, Controller, CsiController, Metrics, Options, RunError,
     ipam::{self, IpamOptions, NodeRange},
     recorder, run,
 };
@@ -132,6 +132,10 @@ impl Host {
                 route: all(),
             },
             provider: Arc::new(Nothing),
+            volumes: Arc::new(CsiController::new(
+                Arc::new(Nothing),
+                watch::channel(true).1,
+            )),
             generations: watch::channel(1).1,
             options: Options {
                 ipam: ipam_options,

@@ -78,7 +78,7 @@ async fn values_give_the_objects_of_base_and_components() {
     copy_folder(&deploy(), dir.path()).unwrap();
     let folder = dir.path().join("mine");
     fs::create_dir(&folder).unwrap();
-    let cases: [(&[&str], &[&str]); 13] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&[], &[]),
         (&["secure-serving"], &["--set=secureServing=true"]),
         (&["routes"], &["--set=routes=true"]),
@@ -109,6 +109,15 @@ async fn values_give_the_objects_of_base_and_components() {
             &["--set=csi.enabled=true,csi.snapshots=true,serviceAccountCredentials=true"],
         ),
         (&["csi/pvlabel"], &["--set=csi.pvlabel=true"]),
+        (&["csi/controllers"], &["--set=csi.controllers=true"]),
+        (
+            &[
+                "csi/controllers",
+                "csi/controllers/snapshots",
+                "service-account-credentials",
+            ],
+            &["--set=csi.controllers=true,csi.snapshots=true,serviceAccountCredentials=true"],
+        ),
         (
             &[
                 "csi",
@@ -405,6 +414,10 @@ async fn wrong_values_are_explained() {
         (
             "--set=csi.snapshots=true",
             "csi.snapshots needs csi.enabled",
+        ),
+        (
+            "--set=csi.enabled=true,csi.controllers=true",
+            "csi.enabled and csi.controllers exclude each other",
         ),
         (
             "--set=csi.enabled=true,kind=StaticPod",

@@ -125,6 +125,49 @@ fn labels_of_volumes_need_only_persistent_volumes() {
     component_enables("csi/pvlabel", labeler);
 }
 
+#[test]
+fn controllers_of_volumes_may_do_what_they_replace_and_no_more() {
+    let snapshots = "snapshot.storage.k8s.io";
+    let storage = "storage.k8s.io";
+    let all = ["list", "watch", "create", "patch", "delete"];
+    let expected = serde_json::json!([
+        { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": all },
+        { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["list", "watch", "patch"] },
+        { "apiGroups": [""], "resources": ["persistentvolumeclaims/status"], "verbs": ["patch"] },
+        { "apiGroups": [storage], "resources": ["storageclasses", "csinodes"], "verbs": ["list", "watch"] },
+        { "apiGroups": [storage], "resources": ["volumeattributesclasses"], "verbs": ["get"] },
+        { "apiGroups": [storage], "resources": ["volumeattachments"], "verbs": ["list", "watch", "patch"] },
+        { "apiGroups": [storage], "resources": ["volumeattachments/status"], "verbs": ["patch"] },
+        { "apiGroups": [snapshots], "resources": ["volumesnapshots"], "verbs": ["get", "patch"] },
+        { "apiGroups": [snapshots], "resources": ["volumesnapshotcontents"], "verbs": ["get"] },
+    ]);
+    let aliases = [
+        "volume-attach",
+        "volume-provision",
+        "volume-resize",
+        "volume-modify",
+    ];
+    for alias in aliases {
+        component_grants("csi/controllers", &expected, off_by_default(alias));
+    }
+    let patches = kustomization("components/csi/controllers").patches.unwrap();
+    let argument = format!("value: --controllers={}\n", aliases.join(","));
+    assert!(patches[0].patch.contains(&argument), "{}", patches[0].patch);
+}
+
+#[test]
+fn the_controller_of_snapshots_needs_only_their_objects() {
+    let group = "snapshot.storage.k8s.io";
+    let expected = serde_json::json!([
+        { "apiGroups": [group], "resources": ["volumesnapshotclasses"], "verbs": ["get"] },
+        { "apiGroups": [group], "resources": ["volumesnapshotcontents"], "verbs": ["list", "watch", "patch"] },
+        { "apiGroups": [group], "resources": ["volumesnapshotcontents/status"], "verbs": ["patch"] },
+    ]);
+    let controller = off_by_default("volume-snapshot");
+    component_grants("csi/controllers/snapshots", &expected, controller);
+    component_enables("csi/controllers/snapshots", controller);
+}
+
 /// Returns the controller with this alias, which only a component enables.
 fn off_by_default(alias: &str) -> Controller {
     let mut off = controllers_off_by_default();

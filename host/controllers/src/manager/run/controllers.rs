@@ -20,6 +20,7 @@ use skydock_controller_base::{
 };
 use skydock_kube::{dry_run::DryRunLog, informer::Informer};
 use skydock_service_controller as service;
+use skydock_volume_controllers::VolumeObjects;
 use tokio::{
     task::{Id, JoinSet},
     time::timeout,
@@ -46,6 +47,7 @@ pub(super) struct RunningControllers {
     annotation_writer: Arc<AnnotationWriter>,
     read_objects: Arc<ReadObjects>,
     address_holders: Arc<AddressHolders>,
+    volume_objects: Arc<VolumeObjects>,
     pub(super) started: BTreeMap<Controller, Arc<dyn Runner>>,
     /// Reasons that were logged for controllers that were not started.
     pub(super) skipped: BTreeMap<Controller, Obstacle>,
@@ -89,6 +91,7 @@ impl RunningControllers {
             services,
             annotation_writer: Arc::new(annotation_writer),
             read_objects: Arc::new(read_objects),
+            volume_objects: Arc::default(),
             started: BTreeMap::new(),
             skipped: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -263,6 +266,7 @@ impl RunningControllers {
             clients,
             options,
             provider,
+            volumes,
             metrics,
             recorder,
             records,
@@ -284,6 +288,8 @@ impl RunningControllers {
             client: clients.named(controller.client).clone(),
             options,
             services: &self.services,
+            volumes,
+            volume_objects: &self.volume_objects,
             annotation_writer: &self.annotation_writer,
             read_objects: &self.read_objects,
             address_holders: &self.address_holders,

@@ -92,6 +92,7 @@ fn context(
             route: client,
         },
         provider: cloud.clone(),
+        volumes: Arc::new(CsiController::new(cloud.clone(), watch::channel(true).1)),
         generations: receiver,
         options,
         enabled: controllers().collect(),

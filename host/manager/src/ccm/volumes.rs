@@ -1,4 +1,5 @@
-//! The CSI socket of the process: it exists from the start, and serves while this replica leads.
+//! The controller part of the CSI driver, for the controllers of the process, and on its CSI socket.
+//! It exists from the start, and serves while this replica leads.
 
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 
@@ -8,29 +9,41 @@ use skydock_csi::{Controller, CsiMetrics, ServeError, listen, serve};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The socket, and the controller part of a CSI driver behind it.
-pub(super) struct Csi {
+/// The controller part of the CSI driver, and the socket for sidecars, if there is one.
+pub(super) struct Volumes {
     controller: Arc<Controller>,
     leads: watch::Sender<bool>,
-    /// Why the socket has failed, when it has.
-    failure: watch::Receiver<Option<String>>,
+    /// Why the socket has failed, when it has; `None` without a socket.
+    failure: Option<watch::Receiver<Option<String>>>,
 }
 
-impl Csi {
+impl Volumes {
+    /// Creates the controller part of the driver that a provider has, without a socket.
+    pub(super) fn new(provider: Arc<dyn CloudProvider>) -> Self {
+        let (leads, follows) = watch::channel(false);
+        Self {
+            controller: Arc::new(Controller::new(provider, follows)),
+            leads,
+            failure: None,
+        }
+    }
+
+    /// Returns the controller part, for controllers in this process.
+    pub(super) fn controller(&self) -> Arc<Controller> {
+        Arc::clone(&self.controller)
+    }
+
     /// Creates the socket. Until this replica leads, sidecars wait for it: `Probe` is answered with
     /// not ready, and changes with UNAVAILABLE.
-    pub(super) fn start(
+    pub(super) fn serve(
+        &mut self,
         path: &Path,
-        provider: Arc<dyn CloudProvider>,
         metrics: CsiMetrics,
         process: &CancellationToken,
-    ) -> Result<Self, ServeError> {
-        let (leads, follows) = watch::channel(false);
-        let controller = Arc::new(Controller::new(provider, follows));
-
+    ) -> Result<(), ServeError> {
         let socket = listen(path)?;
         let stop = process.clone().cancelled_owned();
-        let serving = serve(socket, Arc::clone(&controller), metrics, stop);
+        let serving = serve(socket, self.controller(), metrics, stop);
         let (failed, failure) = watch::channel(None);
         tokio::spawn(async move {
             if let Err(error) = serving.await {
@@ -38,17 +51,17 @@ impl Csi {
             }
         });
 
-        Ok(Self {
-            controller,
-            leads,
-            failure,
-        })
+        self.failure = Some(failure);
+        Ok(())
     }
 
     /// Returns why the socket has failed, when it has.
     pub(super) fn failed(&self) -> impl Future<Output = String> + use<> {
-        let mut failure = self.failure.clone();
+        let failure = self.failure.clone();
         async move {
+            let Some(mut failure) = failure else {
+                return pending().await;
+            };
             let failed = failure.wait_for(Option::is_some).await;
             match failed.ok().and_then(|why| why.clone()) {
                 Some(why) => why,
@@ -69,7 +82,7 @@ impl Csi {
     }
 }
 
-impl Drop for Csi {
+impl Drop for Volumes {
     /// A process that has lost the Lease serves nothing more, also while it ends.
     fn drop(&mut self) {
         self.leads.send_replace(false);
@@ -133,7 +146,8 @@ mod tests {
         let metrics = || CsiMetrics::register(&mut Registry::default());
         let provider: Arc<dyn CloudProvider> = Arc::new(Nothing(info(Capability::Volumes).into()));
         let process = CancellationToken::new();
-        let csi = Csi::start(&path, Arc::clone(&provider), metrics(), &process).unwrap();
+        let mut csi = Volumes::new(Arc::clone(&provider));
+        csi.serve(&path, metrics(), &process).unwrap();
         UnixStream::connect(&path).unwrap();
         assert!(!*csi.leads.borrow());
 
@@ -154,9 +168,10 @@ mod tests {
         assert!(timeout(second / 10, csi.failed()).await.is_err());
 
         let missing = folder.path().join("missing/csi.sock");
-        let error = Csi::start(&missing, provider, metrics(), &process)
-            .err()
-            .unwrap();
+        let mut csi = Volumes::new(provider);
+        let failed = timeout(second / 10, csi.failed()).await;
+        assert!(failed.is_err(), "there is no socket");
+        let error = csi.serve(&missing, metrics(), &process).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot listen on "),
             "{error}"
@@ -198,7 +213,8 @@ mod tests {
             let metrics = CsiMetrics::register(&mut Registry::default());
             let provider: Arc<dyn CloudProvider> = Arc::new(Slow(Duration::from_millis(takes)));
             let process = CancellationToken::new();
-            let csi = Csi::start(&path, provider, metrics, &process).unwrap();
+            let mut csi = Volumes::new(provider);
+            csi.serve(&path, metrics, &process).unwrap();
 
             let request = DeleteVolumeRequest {
                 volume_id: "a".into(),
