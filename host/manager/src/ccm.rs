@@ -116,7 +116,13 @@ pub(crate) async fn load_plugin(
         tokio::spawn(Arc::clone(&egress).follow_api_server(url));
     }
     let template = plugin::source_template(config, egress).await;
-    plugin::load(config, metrics, ClusterSlot::default(), template).await
+    Box::pin(plugin::load(
+        config,
+        metrics,
+        ClusterSlot::default(),
+        template,
+    ))
+    .await
 }
 
 /// Serves health, loads the plugin and connects to the API server, in this order: a slow
@@ -159,7 +165,8 @@ async fn start(
 
     let cluster = ClusterSlot::default();
     let template = plugin::source_template(&config, Arc::clone(&egress)).await;
-    let plugin = plugin::load(&config, plugin_metrics, cluster.clone(), template.clone()).await?;
+    let load = plugin::load(&config, plugin_metrics, cluster.clone(), template.clone());
+    let plugin = Box::pin(load).await?;
     check_routes(&config, &plugin.info())?;
     sources.follow(&plugin, &process);
     let volumes = start_volumes(&config, &plugin, csi_metrics, &process)?;
