@@ -13,7 +13,7 @@
 //!
 //! Sites can also be served by the official providers in Go ([`Plugin`]); a simulated vSphere and a
 //! stub of Azure only by these, and they have nodes only, whose story is [`nodes`]. [`fleet`]
-//! counts the requests that describe the nodes of a cluster.
+//! counts the requests that describe the nodes of a cluster. [`volumes`] has what tests of volumes share.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ pub mod secrets;
 mod site;
 mod steps;
 pub mod tapes;
+pub mod volumes;
 
 pub use cluster::Cluster;
 pub use hosts::Hosts;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
+use skydock_e2e::volumes::CLAIMS;
 
 use crate::{
     crowd::{are_those_of_the_cloud, claims, create, not_bound, not_deleted, until},
     lab::Lab,
-    objects::CLAIMS,
     replica::Replica,
 };
 

@@ -8,12 +8,14 @@ use std::{
 use anyhow::{Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use skydock_e2e::churn::number;
+use skydock_e2e::{
+    churn::number,
+    volumes::{CLAIMS, VOLUMES},
+};
 
 use crate::{
     lab::{IMMEDIATE, Lab},
     life::claim,
-    objects::{CLAIMS, VOLUMES},
     replica::Replica,
 };
 

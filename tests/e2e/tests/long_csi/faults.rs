@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value, json};
+use skydock_e2e::volumes::CLAIMS;
 
 use crate::{
     crashes::{cloud_has, leader},
     crowd::{are_those_of_the_cloud, claims, create, not_bound, not_deleted, until},
     lab::Lab,
-    objects::CLAIMS,
     replica::Replica,
 };
 

@@ -5,21 +5,23 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
-use skydock_clusters::{NodeSpec, Plane as _, RealPlane, go_module, go_tool};
+use skydock_clusters::{NodeSpec, Plane as _, RealPlane};
+use skydock_e2e::volumes::{
+    ATTRIBUTES, CLASSES, DRIVERS, Objects, SNAPSHOT_CLASSES, object, start_snapshot_controller,
+};
 use skydock_simcloud::{Options, Settings, Simcloud};
 use skydock_support::{Process, checkout};
 use tempfile::TempDir;
 
 use crate::{
-    objects::{ATTRIBUTES, CLASSES, DRIVERS, Objects, SNAPSHOT_CLASSES, object},
+    LIMIT,
     replica::Replica,
-    sidecars::{MODULES, Sidecar, tail},
+    sidecars::{Sidecar, tail},
 };
 
 /// The driver of simcloud.
@@ -41,7 +43,6 @@ pub(crate) const SNAPSHOTS_OF: &str = "snapshots";
 const NAMESPACE: &str = "kube-system";
 /// The account of Skydock.
 pub(crate) const SKYDOCK: &str = "skydock";
-const CONTROLLER: &str = "snapshot-controller";
 
 /// The cluster and the cloud.
 pub(crate) struct Lab {
@@ -92,7 +93,7 @@ impl Lab {
         }
 
         let snapshot_controller = start_snapshot_controller(&plane, dir.path()).await?;
-        let objects = Objects::new(plane.client());
+        let objects = Objects::new(plane.client(), LIMIT);
         create_classes(&objects).await?;
         for (node, server, zone) in NODES {
             let spec = NodeSpec::new(node)
@@ -234,38 +235,6 @@ async fn kubeconfig(plane: &RealPlane, account: &str, dir: &Path) -> Result<Path
     let file = dir.join(format!("{account}.kubeconfig"));
     fs::write(&file, kubeconfig.to_string())?;
     Ok(file)
-}
-
-/// Creates the CRDs of snapshots and starts their controller, as the distribution of a cluster does.
-async fn start_snapshot_controller(plane: &RealPlane, dir: &Path) -> Result<Process> {
-    let module = Path::new(MODULES).join("snapshotter");
-    let client = "github.com/kubernetes-csi/external-snapshotter/client/v8";
-    let files = go_module(&module, client, "snapshot-crds").await?;
-    for kind in [
-        "volumesnapshotclasses",
-        "volumesnapshotcontents",
-        "volumesnapshots",
-    ] {
-        let file = format!("config/crd/snapshot.storage.k8s.io_{kind}.yaml");
-        apply(plane, &files.join(file)).await?;
-        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
-        let crd = format!("crd/{kind}.snapshot.storage.k8s.io");
-        plane
-            .kubectl(&[&wait[..], &[crd.as_str()]].concat())
-            .await?;
-    }
-
-    let package = "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller";
-    let mut command = Command::new(go_tool(&module, package, CONTROLLER).await?);
-    command
-        .arg(format!(
-            "--kubeconfig={}",
-            plane.kubeconfig_path().display()
-        ))
-        .arg("--feature-gates=CSIVolumeGroupSnapshot=false")
-        .arg("--v=4");
-    let log = dir.join(format!("{CONTROLLER}.log"));
-    Process::start(CONTROLLER, command, &log).context("start the snapshot-controller")
 }
 
 /// Creates the object that the vendor of the driver delivers, and classes.

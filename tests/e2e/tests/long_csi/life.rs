@@ -2,12 +2,14 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use skydock_e2e::volumes::{
+    ATTACHMENTS, CLAIMS, PODS, SNAPSHOT_CONTENTS, SNAPSHOTS, VOLUMES, object,
+};
 use skydock_support::{Seen, eventually};
 
 use crate::{
     LIMIT,
     lab::{DRIVER, FAST, IMMEDIATE, LATE, Lab, SLOW, SNAPSHOTS_OF, ZONE},
-    objects::{ATTACHMENTS, CLAIMS, PODS, SNAPSHOT_CONTENTS, SNAPSHOTS, VOLUMES, object},
     replica::Replica,
 };
 

@@ -19,7 +19,6 @@ mod crowd;
 mod faults;
 mod lab;
 mod life;
-mod objects;
 mod replica;
 mod sidecars;
 

@@ -12,7 +12,7 @@ use skydock_clusters::go_tool;
 use skydock_support::{Process, checkout};
 
 /// The folder with a Go module for each project.
-pub(crate) const MODULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sidecars");
+const MODULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sidecars");
 
 /// What containers have in front of the path of the socket.
 const ADDRESS: &str = "--csi-address=";

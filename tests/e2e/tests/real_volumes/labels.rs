@@ -1,11 +1,4 @@
-//! Zone labels and node affinity of PersistentVolumes that people create, on the real API server.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests, which clippy does not know for such"
-)]
-
-use std::{fs, time::Duration};
+//! Zone labels and node affinity of PersistentVolumes that people create.
 
 use k8s_openapi::api::core::v1::{Event, PersistentVolume};
 use kube::{
@@ -15,30 +8,12 @@ use kube::{
 use serde_json::{Value, json};
 use skydock_clusters::{Plane as _, RealPlane};
 use skydock_e2e::Hosts;
-use skydock_simcloud::{Options, Settings, Simcloud};
-use skydock_support::{Host, Paths, Seen, eventually};
+use skydock_simcloud::Simcloud;
+use skydock_support::{Seen, eventually};
 
-const DRIVER: &str = "csi.simcloud.example";
-const KEY: &str = "topology.csi.simcloud.example/zone";
+use crate::{DRIVER, KEY, SOON, cloud, start};
+
 const LABEL: &str = "topology.kubernetes.io/zone";
-const SOON: Duration = Duration::from_secs(60);
-
-fn cloud() -> Simcloud {
-    let settings = Settings {
-        lag_ms: 0,
-        lb_delay_ms: 0,
-        volume_delay_ms: 0,
-        latency_ms: 2,
-        rate_limit: None,
-    };
-    Simcloud::start(Options {
-        servers: 1,
-        token: "a-secret-token".to_owned(),
-        settings,
-        ..Options::default()
-    })
-    .unwrap()
-}
 
 /// Creates a volume in a zone, and returns its ID.
 fn volume(cloud: &Simcloud, name: &str, labels: &Value) -> String {
@@ -46,30 +21,6 @@ fn volume(cloud: &Simcloud, name: &str, labels: &Value) -> String {
     let (status, created) = cloud.request("POST", "/v1/volumes", &new);
     assert_eq!(status, 201, "{created}");
     created["id"].as_str().unwrap().to_owned()
-}
-
-async fn start(cloud: &Simcloud, plane: &RealPlane) -> (Hosts, Host) {
-    let flags = ["--controllers=pvlabel"];
-    let mut hosts = Hosts::with("simcloud", plane.kubeconfig_path(), &flags, |dir| {
-        let config = json!({"url": cloud.url(), "region": "sim"});
-        fs::write(dir.join("cloud.json"), config.to_string())?;
-        fs::write(dir.join("token"), cloud.token())?;
-        let rule = json!({
-            "name": "api", "to": cloud.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
-        });
-        let plugin = Paths::of_checkout()?.plugins.join("simcloud.wasm");
-        Ok(json!({
-            "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration",
-            "plugins": [{"name": "simcloud", "file": plugin, "cloudConfig": dir.join("cloud.json"), "egress": [rule]}],
-            "credentials": [{
-                "name": "token", "type": "header", "for": {"plugin": "simcloud", "digest": "any"},
-                "prefix": "Bearer ", "valueFile": dir.join("token"),
-            }],
-        }))
-    })
-    .unwrap();
-    let host = hosts.start().await.unwrap();
-    (hosts, host)
 }
 
 /// Returns a node affinity for a zone.
@@ -111,7 +62,7 @@ async fn people_need_not_write_the_zone_of_a_volume() {
     create(hand_made("plain", &ours)).await;
     create(hand_made("foreign", &foreign)).await;
     create(hand_made("gone", "vol-999")).await;
-    let (_hosts, host) = start(&cloud, &plane).await;
+    let (_hosts, host) = start(&cloud, &plane, "pvlabel").await;
 
     let labeled = eventually(SOON, || async {
         let found = volumes.get("plain").await?;

@@ -1,0 +1,10 @@
+//! Volumes in a cluster: objects as JSON, and what the distribution of a cluster has for snapshots.
+
+mod objects;
+mod snapshots;
+
+pub use objects::{
+    ATTACHMENTS, ATTRIBUTES, CLAIMS, CLASSES, CSI_NODES, DRIVERS, EVENTS, Objects, PODS,
+    SNAPSHOT_CLASSES, SNAPSHOT_CONTENTS, SNAPSHOTS, VOLUMES, object,
+};
+pub use snapshots::start_snapshot_controller;
