@@ -44,10 +44,31 @@ const NAMESPACE: &str = "kube-system";
 /// The account of Skydock.
 pub(crate) const SKYDOCK: &str = "skydock";
 
+/// What does the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The sidecars of CSI.
+    Sidecars,
+    /// Controllers in Skydock.
+    Controllers,
+}
+
+impl By {
+    /// Returns the components of `deploy/` for volumes, and for snapshots.
+    pub(crate) fn components(self) -> [&'static str; 2] {
+        match self {
+            Self::Sidecars => ["csi", "csi-snapshots"],
+            Self::Controllers => ["csi/controllers", "csi/controllers/snapshots"],
+        }
+    }
+}
+
 /// The cluster and the cloud.
 pub(crate) struct Lab {
+    pub(crate) by: By,
     pub(crate) objects: Objects,
     pub(crate) cloud: Simcloud,
+    /// None if controllers do their work.
     pub(crate) sidecars: Vec<Sidecar>,
     /// The kubeconfigs of accounts by name.
     kubeconfigs: BTreeMap<String, PathBuf>,
@@ -58,8 +79,11 @@ pub(crate) struct Lab {
 
 impl Lab {
     /// Starts everything but Skydock.
-    pub(crate) async fn start() -> Result<Self> {
-        let sidecars = Sidecar::all().await?;
+    pub(crate) async fn start(by: By) -> Result<Self> {
+        let sidecars = match by {
+            By::Sidecars => Sidecar::all().await?,
+            By::Controllers => Vec::new(),
+        };
         let cloud = Simcloud::start(Options {
             servers: 2,
             token: "a-secret-token".to_owned(),
@@ -75,11 +99,9 @@ impl Lab {
         let dir = tempfile::Builder::new().prefix("skydock-csi-").tempdir()?;
 
         let deploy = checkout().join("deploy");
-        for file in [
-            "base/rbac.yaml",
-            "components/csi/rbac.yaml",
-            "components/csi-snapshots/rbac.yaml",
-        ] {
+        apply(&plane, &deploy.join("base/rbac.yaml")).await?;
+        for component in by.components() {
+            let file = format!("components/{component}/rbac.yaml");
             apply(&plane, &deploy.join(file)).await?;
         }
         let mut kubeconfigs = BTreeMap::new();
@@ -103,6 +125,7 @@ impl Lab {
             register_driver(&plane, dir.path(), node, server).await?;
         }
         Ok(Self {
+            by,
             objects,
             cloud,
             sidecars,

@@ -11,6 +11,7 @@ use crate::{
     LIMIT,
     lab::{DRIVER, FAST, IMMEDIATE, LATE, Lab, SLOW, SNAPSHOTS_OF, ZONE},
     replica::Replica,
+    states::{self, State},
 };
 
 /// The Pod that uses a claim, and its node.
@@ -26,7 +27,8 @@ struct Bound {
     volume: Value,
 }
 
-pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
+/// Returns what cluster and cloud have while all claims are in use, and after that.
+pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<State> {
     bound_at_once(lab).await.context("bound at once")?;
     bound_for_a_pod(lab).await.context("bound for a Pod")?;
     attached(lab).await.context("attached")?;
@@ -35,12 +37,15 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     snapshotted(lab).await.context("snapshotted")?;
     restored(lab).await.context("restored")?;
     cloned(lab).await.context("cloned")?;
+    let mut state = states::settled(lab, "in use").await?;
     detached(lab).await.context("detached")?;
+    state.extend(states::settled(lab, "detached").await?);
     deleted(lab).await.context("deleted")?;
     for replica in replicas {
         replica.works()?;
     }
-    lab.is_empty()
+    lab.is_empty()?;
+    Ok(state)
 }
 
 /// Returns a claim for this many GiB, with more fields of its spec.

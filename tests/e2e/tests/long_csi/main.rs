@@ -1,5 +1,5 @@
 //! The sidecars of CSI, in the releases and with the arguments and roles of `deploy/`, on a real control
-//! plane and the built host with simcloud.
+//! plane and the built host with simcloud; and the controllers in the host that replace them, with theirs.
 //!
 //! Kubelets are hollow, and the node part of the driver is missing: what it would register is there, but
 //! nothing is mounted. Each sidecar has an account with only its own role.
@@ -21,13 +21,17 @@ mod lab;
 mod life;
 mod replica;
 mod sidecars;
+mod states;
 
 use std::time::Duration;
 
 use anyhow::Result;
 use tokio::sync::Mutex;
 
-use crate::{lab::Lab, replica::Replica};
+use crate::{
+    lab::{By, Lab},
+    replica::Replica,
+};
 
 /// How long a step may take. The sidecars wait longer after each failure, and csi-provisioner looks only
 /// every five minutes for finalizers of snapshots that it could not remove.
@@ -37,30 +41,56 @@ const LIMIT: Duration = Duration::from_secs(420);
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_live_from_creation_to_deletion() {
-    Box::pin(check(1, life::run)).await;
+async fn claims_live_without_sidecars() {
+    Box::pin(check(By::Controllers, 1, life::run)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_live_alike_with_sidecars_and_without() {
+    let with = Box::pin(check(By::Sidecars, 1, life::run)).await;
+    let without = Box::pin(check(By::Controllers, 1, life::run)).await;
+    states::are_alike(&with, &without).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_claims_cost_hardly_more_than_their_creations() {
-    Box::pin(check(1, crowd::run)).await;
+    Box::pin(check(By::Sidecars, 1, crowd::run)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_claims_cost_as_little_without_sidecars() {
+    Box::pin(check(By::Controllers, 1, crowd::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_volume_is_lost_when_leaders_are_killed() {
-    Box::pin(check(2, crashes::run)).await;
+    Box::pin(check(By::Sidecars, 2, crashes::run)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_leaders_lose_no_volume_without_sidecars() {
+    Box::pin(check(By::Controllers, 2, crashes::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_volume_is_lost_in_a_faulty_cloud() {
-    Box::pin(check(2, faults::run)).await;
+    Box::pin(check(By::Sidecars, 2, faults::run)).await;
 }
 
-/// Runs a test with this number of replicas, the first of which leads. The API server must not have
-/// denied anything.
-async fn check(count: usize, test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Result<()>) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_faulty_cloud_loses_no_volume_without_sidecars() {
+    Box::pin(check(By::Controllers, 2, faults::run)).await;
+}
+
+/// Runs a test with this number of replicas, the first of which leads, and returns its result. The API
+/// server must not have denied anything.
+async fn check<T>(
+    by: By,
+    count: usize,
+    test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Result<T>,
+) -> T {
     let _alone = ALONE.lock().await;
-    let mut lab = Box::pin(Lab::start()).await.unwrap();
+    let mut lab = Box::pin(Lab::start(by)).await.unwrap();
     let mut replicas = Vec::new();
     let ran = async {
         for _ in 0..count {
@@ -70,12 +100,16 @@ async fn check(count: usize, test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Res
             }
             replicas.push(replica);
         }
-        test(&lab, replicas.as_mut_slice()).await?;
-        lab.nothing_was_denied()
+        let result = test(&lab, replicas.as_mut_slice()).await?;
+        lab.nothing_was_denied()?;
+        anyhow::Ok(result)
     };
     let ran = Box::pin(ran).await;
-    if let Err(error) = ran {
-        let report = lab.report(&mut replicas).await;
-        panic!("{error:?}\n{report}");
+    match ran {
+        Ok(result) => result,
+        Err(error) => {
+            let report = lab.report(&mut replicas).await;
+            panic!("{error:?}\n{report}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A replica of Skydock with its sidecars, as they are in its Pod.
+//! A replica of Skydock with its sidecars, if it has any, as they are in its Pod.
 
 use std::{
     fs,
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::{
     LIMIT,
-    lab::{Lab, SKYDOCK},
-    sidecars::tail,
+    lab::{By, Lab, SKYDOCK},
+    sidecars::{arguments, tail},
 };
 
 /// How long Skydock may need to stop.
@@ -35,11 +35,16 @@ impl Replica {
     /// Starts Skydock, and its sidecars when it has its socket.
     pub(crate) async fn start(lab: &Lab) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("skydock-csi-").tempdir()?;
-        let endpoint = format!("--csi-endpoint=unix://{}", socket(&dir).display());
-        let flags = [
-            "--controllers=cloud-node,cloud-node-lifecycle",
-            endpoint.as_str(),
-        ];
+        let mut flags = vec!["--controllers=cloud-node,cloud-node-lifecycle".to_owned()];
+        match lab.by {
+            By::Sidecars => flags.push(format!("--csi-endpoint=unix://{}", socket(&dir).display())),
+            By::Controllers => {
+                for component in lab.by.components() {
+                    flags.extend(arguments(component)?);
+                }
+            }
+        }
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let mut hosts = Hosts::with("simcloud", lab.kubeconfig(SKYDOCK)?, &flags, |dir| {
             configuration(&lab.cloud, dir)
         })?;

@@ -95,19 +95,32 @@ impl Sidecar {
 
 /// Returns the container with this name that a component adds.
 fn container(component: &str, name: &str) -> Result<Value> {
+    let mut values = values(component)?.into_iter();
+    let found = values.find(|it| it["name"] == name && it["image"].is_string());
+    found.with_context(|| format!("the component {component} has no container {name}"))
+}
+
+/// Returns the arguments that a component adds to those of Skydock.
+pub(crate) fn arguments(component: &str) -> Result<Vec<String>> {
+    let values = values(component)?.into_iter();
+    let arguments = values.filter_map(|it| it.as_str().map(str::to_owned));
+    Ok(arguments.collect())
+}
+
+/// Returns what a component adds to the Deployment.
+fn values(component: &str) -> Result<Vec<Value>> {
     let file = checkout().join(format!("deploy/components/{component}/kustomization.yaml"));
     let kustomization: Value = serde_saphyr::from_str(&fs::read_to_string(file)?)?;
     let patches = kustomization["patches"].as_array().cloned();
+
+    let mut values = Vec::new();
     for patch in patches.unwrap_or_default() {
         let operations: Value =
             serde_saphyr::from_str(patch["patch"].as_str().unwrap_or_default())?;
-        let operations = operations.as_array().cloned().unwrap_or_default();
-        let mut values = operations.into_iter().map(|it| it["value"].clone());
-        if let Some(container) = values.find(|it| it["name"] == name && it["image"].is_string()) {
-            return Ok(container);
-        }
+        let operations = operations.as_array().into_iter().flatten();
+        values.extend(operations.map(|it| it["value"].clone()));
     }
-    anyhow::bail!("the component {component} has no container {name}")
+    Ok(values)
 }
 
 /// Checks that the image of a container is the release that the Go module requires.
