@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value, json};
-use skydock_e2e::volumes::CLAIMS;
+use skydock_e2e::volumes::{CLAIMS, failure, seed};
 
 use crate::{
     crashes::{cloud_has, leader},
@@ -16,12 +16,7 @@ use crate::{
 const FAILURES: usize = 60;
 
 pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
-    let seed = match std::env::var("SKYDOCK_SEED") {
-        Ok(text) => text
-            .parse::<u64>()
-            .context("SKYDOCK_SEED is not a number")?,
-        Err(_) => u64::from(rand::random::<u32>()),
-    };
+    let seed = seed()?;
     println!("SKYDOCK_SEED={seed}");
     let ran = with_seed(lab, replicas, seed).await;
     ran.with_context(|| format!("again: SKYDOCK_SEED={seed}"))
@@ -65,29 +60,4 @@ fn spoil(lab: &Lab, chance: &mut StdRng, count: usize) -> Result<()> {
     });
     lab.hook("PATCH", "/_sim/settings", &settings)?;
     Ok(())
-}
-
-fn failure(chance: &mut StdRng, count: usize) -> Value {
-    let operations = [
-        "volumes.create",
-        "volumes.delete",
-        "volumes.get",
-        "volumes.list",
-    ];
-    let operation = operations[chance.random_range(0..operations.len())];
-    let status = match chance.random_range(0..3) {
-        0 => Value::Null,
-        1 => json!(429),
-        _ => json!(chance.random_range(500..=504)),
-    };
-    // What is throttled has no effect.
-    let after = status != 429 && chance.random_bool(0.5);
-    json!({
-        "operation": operation,
-        "status": status,
-        "retry_after": (status == 429).then(|| chance.random_range(1..=3)),
-        "after": after,
-        "skip": chance.random_range(0..count.max(1)),
-        "count": chance.random_range(1..=2),
-    })
 }

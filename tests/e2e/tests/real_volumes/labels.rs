@@ -62,7 +62,7 @@ async fn people_need_not_write_the_zone_of_a_volume() {
     create(hand_made("plain", &ours)).await;
     create(hand_made("foreign", &foreign)).await;
     create(hand_made("gone", "vol-999")).await;
-    let (_hosts, host) = start(&cloud, &plane, "pvlabel").await;
+    let (_hosts, host) = start(&cloud, &plane, &["--controllers=pvlabel"]).await;
 
     let labeled = eventually(SOON, || async {
         let found = volumes.get("plain").await?;

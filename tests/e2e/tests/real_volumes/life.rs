@@ -7,35 +7,27 @@ use skydock_clusters::{Plane as _, RealPlane};
 use skydock_e2e::{
     Hosts,
     volumes::{
-        ATTACHMENTS, ATTRIBUTES, CLAIMS, CLASSES, CSI_NODES, DRIVERS, Objects, SNAPSHOT_CLASSES,
-        SNAPSHOT_CONTENTS, SNAPSHOTS, VOLUMES, object, start_snapshot_controller,
+        ATTACHMENTS, CLAIMS, Objects, SNAPSHOT_CLASSES, SNAPSHOT_CONTENTS, SNAPSHOTS, VOLUMES,
+        object, start_snapshot_controller,
     },
 };
-use skydock_simcloud::Simcloud;
 
-use crate::{DRIVER, KEY, SOON, cloud, start};
+use crate::{
+    DRIVER, KEY, SOON, cloud, start,
+    world::{CLASS, FAST, NODE, SERVER, World, ZONE, claim},
+};
 
 const CONTROLLERS: &str =
-    "volume-attach,volume-provision,volume-resize,volume-modify,volume-snapshot";
+    "--controllers=volume-attach,volume-provision,volume-resize,volume-modify,volume-snapshot";
 
-const NODE: &str = "node-1";
-const SERVER: &str = "srv-1";
-const ZONE: &str = "zone-a";
-/// The name of the only class of each kind.
-const CLASS: &str = "sim";
-/// The VolumeAttributesClass with more operations per second.
-const FAST: &str = "fast";
+/// The API of snapshots, and the name of their class.
+const VERSION: &str = "snapshot.storage.k8s.io/v1";
+const SNAPSHOTS_OF: &str = "snapshots";
 
 const CLAIM: &str = "data";
 const COPY: &str = "restored";
 const ATTACHMENT: &str = "by-hand";
 const SNAPSHOT: &str = "before";
-
-/// The cluster and the cloud.
-struct World {
-    objects: Objects,
-    cloud: Simcloud,
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_live_and_end_without_sidecars() {
@@ -48,7 +40,7 @@ async fn claims_live_and_end_without_sidecars() {
     let _controller = start_snapshot_controller(&plane, dir.path()).await.unwrap();
     world.prepare().await.unwrap();
 
-    let (_hosts, host) = start(&world.cloud, &plane, CONTROLLERS).await;
+    let (_hosts, host) = start(&world.cloud, &plane, &[CONTROLLERS]).await;
     let lived = Box::pin(world.live()).await;
     if let Err(error) = lived {
         let warnings = world.objects.warnings().await;
@@ -57,48 +49,7 @@ async fn claims_live_and_end_without_sidecars() {
     Hosts::stop(host).await.unwrap();
 }
 
-/// Returns a claim for this many GiB, with more fields of its spec.
-fn claim(name: &str, gib: u32, more: (&str, Value)) -> Value {
-    let (key, value) = more;
-    let spec = json!({
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": CLASS,
-        "resources": {"requests": {"storage": format!("{gib}Gi")}},
-        key: value,
-    });
-    object("v1", "PersistentVolumeClaim", name, json!({"spec": spec}))
-}
-
 impl World {
-    /// Creates a node with the driver, and classes.
-    async fn prepare(&self) -> Result<()> {
-        let node = json!({"metadata": {"name": NODE, "labels": {KEY: ZONE}}});
-        let node = object("v1", "Node", NODE, node);
-        self.objects.create("/api/v1/nodes", &node).await?;
-
-        let storage = |kind, name, rest| object("storage.k8s.io/v1", kind, name, rest);
-        let driver = json!({"name": DRIVER, "nodeID": SERVER, "topologyKeys": [KEY]});
-        let node = json!({"spec": {"drivers": [driver]}});
-        let node = storage("CSINode", NODE, node);
-        self.objects.create(CSI_NODES, &node).await?;
-        let driver = json!({"spec": {"attachRequired": true}});
-        let driver = storage("CSIDriver", DRIVER, driver);
-        self.objects.create(DRIVERS, &driver).await?;
-
-        let class = json!({"provisioner": DRIVER, "allowVolumeExpansion": true});
-        let class = storage("StorageClass", CLASS, class);
-        self.objects.create(CLASSES, &class).await?;
-        for (name, iops) in [(CLASS, "500"), (FAST, "5000")] {
-            let class = json!({"driverName": DRIVER, "parameters": {"iops": iops}});
-            let class = storage("VolumeAttributesClass", name, class);
-            self.objects.create(ATTRIBUTES, &class).await?;
-        }
-        let class = json!({"driver": DRIVER, "deletionPolicy": "Delete"});
-        let version = "snapshot.storage.k8s.io/v1";
-        let class = object(version, "VolumeSnapshotClass", CLASS, class);
-        self.objects.create(SNAPSHOT_CLASSES, &class).await
-    }
-
     async fn live(&self) -> Result<()> {
         let attributes = ("volumeAttributesClassName", json!(CLASS));
         let volume = self.bound(&claim(CLAIM, 2, attributes)).await;
@@ -110,19 +61,6 @@ impl World {
         self.restored().await.context("restored")?;
         self.detached(&volume).await.context("detached")?;
         self.deleted().await.context("deleted")
-    }
-
-    /// Returns everything of a kind that the cloud has.
-    fn has(&self, kind: &str) -> Vec<Value> {
-        let (_, state) = self.cloud.request("GET", "/_sim/state", &Value::Null);
-        state[kind].as_array().cloned().unwrap_or_default()
-    }
-
-    /// Returns what the cloud has of a PersistentVolume.
-    fn volume(&self, name: &str) -> Result<Value> {
-        let mut all = self.has("volumes").into_iter();
-        let found = all.find(|it| it["name"] == name);
-        found.with_context(|| format!("{name} is not in the cloud"))
     }
 
     /// Creates a claim, and returns the name of its PersistentVolume.
@@ -207,10 +145,12 @@ impl World {
     }
 
     async fn snapshotted(&self) -> Result<()> {
+        let class = json!({"driver": DRIVER, "deletionPolicy": "Delete"});
+        let class = object(VERSION, "VolumeSnapshotClass", SNAPSHOTS_OF, class);
+        self.objects.create(SNAPSHOT_CLASSES, &class).await?;
         let source = json!({"persistentVolumeClaimName": CLAIM});
-        let spec = json!({"spec": {"volumeSnapshotClassName": CLASS, "source": source}});
-        let version = "snapshot.storage.k8s.io/v1";
-        let snapshot = object(version, "VolumeSnapshot", SNAPSHOT, spec);
+        let spec = json!({"spec": {"volumeSnapshotClassName": SNAPSHOTS_OF, "source": source}});
+        let snapshot = object(VERSION, "VolumeSnapshot", SNAPSHOT, spec);
         self.objects.create(SNAPSHOTS, &snapshot).await?;
 
         let path = format!("{SNAPSHOTS}/{SNAPSHOT}");

@@ -3,11 +3,14 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
+mod faults;
 mod labels;
 mod life;
+mod world;
 
 use std::{fs, time::Duration};
 
@@ -40,11 +43,9 @@ fn cloud() -> Simcloud {
     .unwrap()
 }
 
-/// Starts a host with these controllers.
-async fn start(cloud: &Simcloud, plane: &RealPlane, controllers: &str) -> (Hosts, Host) {
-    let controllers = format!("--controllers={controllers}");
-    let flags = [controllers.as_str()];
-    let mut hosts = Hosts::with("simcloud", plane.kubeconfig_path(), &flags, |dir| {
+/// Starts a host with these flags.
+async fn start(cloud: &Simcloud, plane: &RealPlane, flags: &[&str]) -> (Hosts, Host) {
+    let mut hosts = Hosts::with("simcloud", plane.kubeconfig_path(), flags, |dir| {
         let config = json!({"url": cloud.url(), "region": "sim"});
         fs::write(dir.join("cloud.json"), config.to_string())?;
         fs::write(dir.join("token"), cloud.token())?;
