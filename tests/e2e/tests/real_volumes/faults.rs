@@ -11,11 +11,12 @@ use skydock_e2e::{
     Hosts,
     volumes::{CLAIMS, Objects, VOLUMES, failure, seed},
 };
+use skydock_simcloud::Simcloud;
 use skydock_support::{Host, Seen, eventually};
 
 use crate::{
     cloud, start,
-    world::{CLASS, World, claim},
+    world::{CLASS, Cloud as _, Place, World, claim},
 };
 
 /// A killed leader is replaced soon.
@@ -38,13 +39,15 @@ async fn no_volume_is_lost_without_sidecars() {
     let seed = seed().unwrap();
     println!("SKYDOCK_SEED={seed}");
     let plane = RealPlane::start().await.unwrap();
+    let cloud = cloud();
     let world = World {
         objects: Objects::new(plane.client(), LIMIT),
-        cloud: cloud(),
+        cloud: &cloud,
+        place: Place::of_simcloud(),
     };
     world.prepare().await.unwrap();
 
-    let (mut hosts, mut host) = start(&world.cloud, &plane, &FLAGS).await;
+    let (mut hosts, mut host) = start(&cloud, &plane, &FLAGS).await;
     let mut chance = StdRng::seed_from_u64(seed);
     let kept = Box::pin(world.keeps_volumes(&mut hosts, &mut host, &mut chance)).await;
     if let Err(error) = kept {
@@ -55,7 +58,7 @@ async fn no_volume_is_lost_without_sidecars() {
     Hosts::stop(host).await.unwrap();
 }
 
-impl World {
+impl World<'_, Simcloud> {
     async fn keeps_volumes(
         &self,
         hosts: &mut Hosts,
@@ -89,7 +92,7 @@ impl World {
         }
         self.objects.is_gone(CLAIMS).await?;
         self.objects.is_gone(VOLUMES).await?;
-        let left = self.has("volumes");
+        let left = self.cloud.disks().await?;
         ensure!(left.is_empty(), "volumes are left: {left:?}");
         Ok(())
     }
@@ -118,7 +121,7 @@ impl World {
 
     async fn cloud_has(&self, wanted: &str, is_wanted: impl Fn(usize) -> bool) -> Result<()> {
         let has = eventually(LIMIT, || async {
-            let volumes = self.has("volumes").len();
+            let volumes = self.cloud.disks().await?.len();
             Ok(Seen::when(is_wanted(volumes), format!("{volumes} volumes")))
         });
         has.await.with_context(|| format!("the cloud has {wanted}"))
@@ -136,13 +139,13 @@ impl World {
 
     /// Checks that each volume of the cloud is a PersistentVolume, and the other way around.
     async fn all_are_known(&self) -> Result<()> {
-        let ids = |all: &[Value], id: &str| -> BTreeSet<String> {
-            let ids = all.iter().filter_map(|it| it.pointer(id)?.as_str());
-            ids.map(str::to_owned).collect()
-        };
         let objects = self.objects.list(VOLUMES).await?;
-        let known = ids(&objects, "/spec/csi/volumeHandle");
-        let there = ids(&self.has("volumes"), "/id");
+        let ids = objects
+            .iter()
+            .filter_map(|it| it["spec"]["csi"]["volumeHandle"].as_str());
+        let known: BTreeSet<String> = ids.map(str::to_owned).collect();
+        let disks = self.cloud.disks().await?.into_iter();
+        let there: BTreeSet<String> = disks.map(|it| it.id).collect();
         ensure!(
             known == there && there.len() == COUNT,
             "{known:?} in the cluster, {there:?} in the cloud"

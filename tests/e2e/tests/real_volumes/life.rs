@@ -1,20 +1,24 @@
 //! The life of claims: bound, attached, expanded, changed, snapshotted, restored, detached and deleted. No
 //! kubelet runs: the test creates the node, what a driver registers there, and the VolumeAttachment.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use skydock_clouds::Aws;
 use skydock_clusters::{Plane as _, RealPlane};
 use skydock_e2e::{
-    Hosts,
+    AwsSite, Hosts, Site as _,
     volumes::{
         ATTACHMENTS, CLAIMS, Objects, SNAPSHOT_CLASSES, SNAPSHOT_CONTENTS, SNAPSHOTS, VOLUMES,
         object, start_snapshot_controller,
     },
 };
+use skydock_support::{Host, Process};
 
 use crate::{
-    DRIVER, KEY, SOON, cloud, start,
-    world::{CLASS, FAST, NODE, SERVER, World, ZONE, claim},
+    SOON, cloud, start,
+    world::{CLASS, Cloud, Disk, FAST, IOPS, Place, World, claim},
 };
 
 const CONTROLLERS: &str =
@@ -30,29 +34,67 @@ const ATTACHMENT: &str = "by-hand";
 const SNAPSHOT: &str = "before";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_live_and_end_without_sidecars() {
-    let plane = RealPlane::start().await.unwrap();
+async fn claims_live_without_sidecars_on_simcloud() {
+    let (cloud, dir) = (cloud(), tempfile::tempdir().unwrap());
+    let (plane, _controller) = plane(dir.path()).await;
     let world = World {
         objects: Objects::new(plane.client(), SOON),
-        cloud: cloud(),
+        cloud: &cloud,
+        place: Place::of_simcloud(),
     };
-    let dir = tempfile::tempdir().unwrap();
-    let _controller = start_snapshot_controller(&plane, dir.path()).await.unwrap();
     world.prepare().await.unwrap();
-
-    let (_hosts, host) = start(&world.cloud, &plane, &[CONTROLLERS]).await;
-    let lived = Box::pin(world.live()).await;
-    if let Err(error) = lived {
-        let warnings = world.objects.warnings().await;
-        panic!("{error:?}\n{warnings}\n{}", host.last_words());
-    }
-    Hosts::stop(host).await.unwrap();
+    let (_hosts, host) = start(&cloud, &plane, &[CONTROLLERS]).await;
+    Box::pin(world.lives(host)).await;
 }
 
-impl World {
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_live_without_sidecars_on_ebs() {
+    let (cloud, dir) = (Aws::start().await.unwrap(), tempfile::tempdir().unwrap());
+    let (plane, _controller) = plane(dir.path()).await;
+    let keys = cloud.verify_signatures().await.unwrap();
+    let mut site = AwsSite::new(&cloud, keys, "volumes", 1).await.unwrap();
+    let machine = site.add(1).await.unwrap().remove(0);
+    let world = World {
+        objects: Objects::new(plane.client(), SOON),
+        cloud: &cloud,
+        place: Place {
+            driver: "ebs.csi.aws.com",
+            node: machine.node,
+            server: machine.id,
+            key: "topology.kubernetes.io/zone",
+            zone: "us-east-1a",
+        },
+    };
+    world.prepare().await.unwrap();
+
+    let kubeconfig = plane.kubeconfig_path();
+    let mut hosts = Hosts::of_site(&site, "volumes", kubeconfig, &[CONTROLLERS]).unwrap();
+    hosts
+        .edit(|document| document["plugins"][0]["options"]["volumes"] = json!("true"))
+        .unwrap();
+    let host = hosts.start().await.unwrap();
+    Box::pin(world.lives(host)).await;
+}
+
+/// Starts a control plane with snapshots.
+async fn plane(dir: &Path) -> (RealPlane, Process) {
+    let plane = RealPlane::start().await.unwrap();
+    let controller = start_snapshot_controller(&plane, dir).await.unwrap();
+    (plane, controller)
+}
+
+impl<C: Cloud> World<'_, C> {
+    async fn lives(&self, host: Host) {
+        if let Err(error) = self.live().await {
+            let warnings = self.objects.warnings().await;
+            panic!("{error:?}\n{warnings}\n{}", host.last_words());
+        }
+        Hosts::stop(host).await.unwrap();
+    }
+
     async fn live(&self) -> Result<()> {
         let attributes = ("volumeAttributesClassName", json!(CLASS));
-        let volume = self.bound(&claim(CLAIM, 2, attributes)).await;
+        let volume = self.bound(&claim(CLAIM, 10, attributes)).await;
         let volume = volume.context("bound")?;
         self.attached(&volume).await.context("attached")?;
         self.expanded(&volume).await.context("expanded")?;
@@ -61,6 +103,14 @@ impl World {
         self.restored().await.context("restored")?;
         self.detached(&volume).await.context("detached")?;
         self.deleted().await.context("deleted")
+    }
+
+    /// Returns a PersistentVolume, and the volume.
+    async fn current(&self, name: &str) -> Result<(Value, Disk)> {
+        let object = self.objects.get(&format!("{VOLUMES}/{name}")).await?;
+        let object = object.context("no PersistentVolume")?;
+        let disk = self.disk(&object).await?;
+        Ok((object, disk))
     }
 
     /// Creates a claim, and returns the name of its PersistentVolume.
@@ -72,25 +122,32 @@ impl World {
         let bound = self.objects.becomes(&path, "bound", is_bound).await?;
         let name = bound["spec"]["volumeName"].as_str().context("no volume")?;
 
-        let object = self.objects.get(&format!("{VOLUMES}/{name}")).await?;
-        let object = object.context("no PersistentVolume")?;
-        let volume = self.volume(name)?;
-        let terms = &object["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
-        let wanted =
-            json!([{"matchExpressions": [{"key": KEY, "operator": "In", "values": [ZONE]}]}]);
+        let (object, disk) = self.current(name).await?;
+        let Place {
+            driver, key, zone, ..
+        } = &self.place;
+        let spec = &object["spec"];
+        let wanted = json!({"key": key, "operator": "In", "values": [zone]});
+        let terms = &spec["nodeAffinity"]["required"]["nodeSelectorTerms"];
         ensure!(
-            object["spec"]["csi"]["volumeHandle"] == volume["id"]
-                && *terms == wanted
-                && volume["zone"] == ZONE,
-            "{object} {volume}"
+            spec["csi"]["driver"] == *driver
+                && terms[0]["matchExpressions"] == json!([wanted])
+                && disk.zone == *zone
+                && disk.server.is_none(),
+            "{object} {disk:?}"
         );
         Ok(name.to_owned())
     }
 
     async fn attached(&self, volume: &str) -> Result<()> {
-        ensure!(self.volume(volume)?["iops"] == 500, "another class");
+        let Place {
+            driver,
+            node,
+            server,
+            ..
+        } = &self.place;
         let source = json!({"persistentVolumeName": volume});
-        let spec = json!({"spec": {"attacher": DRIVER, "nodeName": NODE, "source": source}});
+        let spec = json!({"spec": {"attacher": driver, "nodeName": node, "source": source}});
         let version = "storage.k8s.io/v1";
         let attachment = object(version, "VolumeAttachment", ATTACHMENT, spec);
         self.objects.create(ATTACHMENTS, &attachment).await?;
@@ -98,20 +155,20 @@ impl World {
         let path = format!("{ATTACHMENTS}/{ATTACHMENT}");
         let is_attached = |it: &Value| it["status"]["attached"] == true;
         let attachment = self.objects.becomes(&path, "attached", is_attached).await?;
-        let volume = self.volume(volume)?;
+        let (_, disk) = self.current(volume).await?;
         let device = &attachment["status"]["attachmentMetadata"]["devicePath"];
         ensure!(
-            volume["status"] == "in-use"
-                && volume["server"] == SERVER
-                && *device == volume["device"],
-            "{attachment} {volume}"
+            disk.server.as_ref() == Some(server)
+                && disk.device.is_some()
+                && device.as_str() == disk.device.as_deref(),
+            "{attachment} {disk:?}"
         );
         Ok(())
     }
 
     async fn expanded(&self, volume: &str) -> Result<()> {
         let path = format!("{CLAIMS}/{CLAIM}");
-        let larger = json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}});
+        let larger = json!({"spec": {"resources": {"requests": {"storage": "12Gi"}}}});
         self.objects.patch(&path, &larger).await?;
         let waits_for_node = |it: &Value| {
             let conditions = it["status"]["conditions"].as_array();
@@ -121,31 +178,30 @@ impl World {
         let wanted = "expanded up to the file system";
         self.objects.becomes(&path, wanted, waits_for_node).await?;
 
-        let object = self.objects.get(&format!("{VOLUMES}/{volume}")).await?;
-        let object = object.context("no PersistentVolume")?;
+        let (object, disk) = self.current(volume).await?;
         let capacity = &object["spec"]["capacity"]["storage"];
-        let volume = self.volume(volume)?;
-        ensure!(
-            *capacity == "3Gi" && volume["size_gib"] == 3,
-            "{capacity} {volume}"
-        );
+        ensure!(*capacity == "12Gi" && disk.gib == 12, "{capacity} {disk:?}");
         Ok(())
     }
 
     async fn changed(&self, volume: &str) -> Result<()> {
+        let [(_, usual), (_, fast)] = IOPS;
+        let (_, disk) = self.current(volume).await?;
+        ensure!(disk.iops == usual, "{disk:?}");
+
         let path = format!("{CLAIMS}/{CLAIM}");
         let class = json!({"spec": {"volumeAttributesClassName": FAST}});
         self.objects.patch(&path, &class).await?;
         let has_class = |it: &Value| it["status"]["currentVolumeAttributesClassName"] == FAST;
         self.objects.becomes(&path, FAST, has_class).await?;
 
-        let volume = self.volume(volume)?;
-        ensure!(volume["iops"] == 5000, "{volume}");
+        let (_, disk) = self.current(volume).await?;
+        ensure!(disk.iops == fast, "{disk:?}");
         Ok(())
     }
 
     async fn snapshotted(&self) -> Result<()> {
-        let class = json!({"driver": DRIVER, "deletionPolicy": "Delete"});
+        let class = json!({"driver": self.place.driver, "deletionPolicy": "Delete"});
         let class = object(VERSION, "VolumeSnapshotClass", SNAPSHOTS_OF, class);
         self.objects.create(SNAPSHOT_CLASSES, &class).await?;
         let source = json!({"persistentVolumeClaimName": CLAIM});
@@ -156,8 +212,8 @@ impl World {
         let path = format!("{SNAPSHOTS}/{SNAPSHOT}");
         let is_ready = |it: &Value| it["status"]["readyToUse"] == true;
         let snapshot = self.objects.becomes(&path, "ready", is_ready).await?;
-        ensure!(snapshot["status"]["restoreSize"] == "3Gi", "{snapshot}");
-        let all = self.has("snapshots");
+        ensure!(snapshot["status"]["restoreSize"] == "12Gi", "{snapshot}");
+        let all = self.cloud.snapshots().await?;
         ensure!(all.len() == 1, "not one snapshot: {all:?}");
         Ok(())
     }
@@ -166,12 +222,12 @@ impl World {
         let source = json!({
             "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": SNAPSHOT,
         });
-        let name = self.bound(&claim(COPY, 4, ("dataSource", source))).await?;
-        let volume = self.volume(&name)?;
-        let snapshots = self.has("snapshots");
+        let name = self.bound(&claim(COPY, 14, ("dataSource", source))).await?;
+        let (_, disk) = self.current(&name).await?;
+        let snapshots = self.cloud.snapshots().await?;
         ensure!(
-            snapshots.iter().any(|it| it["id"] == volume["snapshot"]) && volume["size_gib"] == 4,
-            "{volume} {snapshots:?}"
+            disk.gib == 14 && disk.snapshot.as_ref() == snapshots.first(),
+            "{disk:?} {snapshots:?}"
         );
         Ok(())
     }
@@ -180,11 +236,8 @@ impl World {
         let path = format!("{ATTACHMENTS}/{ATTACHMENT}");
         self.objects.delete(&path).await?;
         self.objects.is_gone(&path).await?;
-        let volume = self.volume(volume)?;
-        ensure!(
-            volume["status"] == "available" && volume["server"].is_null(),
-            "{volume}"
-        );
+        let (_, disk) = self.current(volume).await?;
+        ensure!(disk.server.is_none(), "{disk:?}");
         Ok(())
     }
 
@@ -196,10 +249,11 @@ impl World {
         self.objects.delete(CLAIMS).await?;
         self.objects.is_gone(CLAIMS).await?;
         self.objects.is_gone(VOLUMES).await?;
-        for kind in ["volumes", "snapshots"] {
-            let left = self.has(kind);
-            ensure!(left.is_empty(), "{kind} are left: {left:?}");
-        }
+        let (disks, snapshots) = (self.cloud.disks().await?, self.cloud.snapshots().await?);
+        ensure!(
+            disks.is_empty() && snapshots.is_empty(),
+            "left: {disks:?} {snapshots:?}"
+        );
         Ok(())
     }
 }
