@@ -33,6 +33,9 @@ const VARIABLE: [&str; 11] = [
     "time",
 ];
 
+/// Finalizer of a VolumeSnapshot that was restored: csi-provisioner may remove it minutes later.
+const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
+
 /// Events of the sidecars after a success. Warnings depend on what is seen first.
 const REASONS: [&str; 7] = [
     "Provisioning",
@@ -139,7 +142,8 @@ fn flatten(at: &str, value: &Value, state: &mut State) {
         }
         // The order of finalizers and access modes has no meaning.
         Value::Array(all) if all.iter().all(Value::is_string) => {
-            let sorted: BTreeSet<&str> = all.iter().filter_map(Value::as_str).collect();
+            let texts = all.iter().filter_map(Value::as_str);
+            let sorted: BTreeSet<&str> = texts.filter(|text| *text != RESTORED).collect();
             state.insert(at.to_owned(), json!(sorted));
         }
         Value::Array(all) => {
