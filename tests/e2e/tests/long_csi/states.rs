@@ -19,7 +19,7 @@ const DIFFERENCES: [(&str, &str); 1] = [(
 )];
 
 /// Fields of objects that are different in each run.
-const VARIABLE: [&str; 11] = [
+const VARIABLE: [&str; 12] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -31,6 +31,8 @@ const VARIABLE: [&str; 11] = [
     "creationTime",
     "created",
     "time",
+    // The label of what the cluster has in the cloud.
+    "cluster",
 ];
 
 /// Finalizer of a VolumeSnapshot that was restored: csi-provisioner may remove it minutes later.
