@@ -77,7 +77,7 @@ impl Objects {
             .header("content-type", content)
             .body(body)?;
 
-        match self.client.request::<Value>(request).await {
+        match Box::pin(self.client.request::<Value>(request)).await {
             Ok(answer) => Ok(Some(answer)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(error).context(what),
