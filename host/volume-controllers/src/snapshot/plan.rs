@@ -165,6 +165,8 @@ pub(super) fn request(content: &Content, class: &Value) -> Result<CreateSnapshot
         name: format!("snapshot-{uid}"),
         secrets,
         parameters,
+        // Like csi-snapshotter: the cloud puts a snapshot where its volume is.
+        accessibility_requirements: None,
     })
 }
 
