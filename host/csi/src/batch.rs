@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use skydock_cloud::{Answers, CloudError, StorageError};
 use tokio::sync::{Notify, oneshot};
 
-use crate::busy::Operation;
+use crate::{busy::Operation, failure::of_call};
 
 /// Time for which the first question waits for others.
 const WINDOW: Duration = Duration::from_millis(20);
@@ -35,7 +35,7 @@ struct Waiting<Q, A> {
     operation: Option<Arc<Operation>>,
 }
 
-impl<Q: Send + 'static, A: Send + 'static> Batch<Q, A> {
+impl<Q: Clone + Send + 'static, A: Send + 'static> Batch<Q, A> {
     pub(crate) fn new(
         max: impl Fn() -> usize + Send + Sync + 'static,
         call: impl Fn(Vec<Q>) -> BoxFuture<'static, Result<Answers<A, StorageError>, CloudError>>
@@ -96,28 +96,33 @@ impl<Q: Send + 'static, A: Send + 'static> Batch<Q, A> {
         }
     }
 
-    async fn answer(self: Arc<Self>, waiting: Vec<Waiting<Q, A>>) {
-        let (mut questions, mut callers) = (Vec::new(), Vec::new());
-        for it in waiting {
-            questions.push(it.question);
-            callers.push((it.answer, it.operation));
-        }
+    fn answer(self: Arc<Self>, mut waiting: Vec<Waiting<Q, A>>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let count = waiting.len();
+            let questions: Vec<Q> = waiting.iter().map(|it| it.question.clone()).collect();
+            let answers = match (self.call)(questions).await {
+                Ok(answers) if answers.len() == count => answers,
+                Ok(_) => failed(
+                    count,
+                    &CloudError::Internal("an answer is missing".to_owned()),
+                ),
+                // Of one question, perhaps, and the others are those of other users.
+                Err(CloudError::Invalid(_)) if count > 1 => {
+                    let rest = waiting.split_off(count / 2);
+                    for half in [waiting, rest] {
+                        tokio::spawn(Arc::clone(&self).answer(half));
+                    }
+                    return;
+                }
+                Err(error) => failed(count, &of_call(error)),
+            };
 
-        let count = questions.len();
-        let answers = match (self.call)(questions).await {
-            Ok(answers) if answers.len() == count => answers,
-            Ok(_) => failed(
-                count,
-                &CloudError::Internal("an answer is missing".to_owned()),
-            ),
-            Err(error) => failed(count, &error),
-        };
-
-        for ((caller, operation), answer) in callers.into_iter().zip(answers) {
-            // Before the answer, so that the caller can begin another one.
-            drop(operation);
-            let _ = caller.send(answer);
-        }
+            for (it, answer) in waiting.into_iter().zip(answers) {
+                // Before the answer, so that the caller can begin another one.
+                drop(it.operation);
+                let _ = it.answer.send(answer);
+            }
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! The requests of the services Identity and Controller, from the check to the answer.
 
+mod returned;
+
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
@@ -13,15 +15,15 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
+use self::returned::Returned;
 use crate::{
     answer,
     batch::Batch,
     busy::{Busy, Object},
-    failure::{Code, Failure},
-    page::page,
-    patience::ask_again,
-    proto,
-    request::{self, Snapshots},
+    failure::{Code, Failure, of_call},
+    page::Page,
+    patience::{ask_again, delay},
+    proto, request,
 };
 
 /// The controller part of a CSI driver, on any provider.
@@ -30,6 +32,8 @@ pub struct Controller {
     /// Whether this replica is the leader.
     leads: watch::Receiver<bool>,
     busy: Busy,
+    volumes: Returned,
+    snapshots: Returned,
     /// Since when waiting requests count time.
     start: Instant,
     create_volumes: Arc<Batch<NewVolume, Volume>>,
@@ -79,6 +83,8 @@ impl Controller {
             provider,
             leads,
             busy: Busy::default(),
+            volumes: Returned::default(),
+            snapshots: Returned::default(),
             start: Instant::now(),
         }
     }
@@ -109,7 +115,8 @@ impl Controller {
         object: Option<Object>,
         left: Duration,
     ) -> Result<A, Failure> {
-        let end = Instant::now() + left;
+        let begun = Instant::now();
+        let end = begun + left;
         let operation = object.map(|it| self.busy.begin(it)).transpose()?;
         let operation = operation.map(Arc::new);
         // Again: if this replica has ceased to lead before the operation began, nobody waits for it.
@@ -130,7 +137,8 @@ impl Controller {
                 return Err(error.into());
             };
 
-            let at = self.start + ask_again(self.start.elapsed(), retry.after);
+            let after = delay(retry.after, begun.elapsed());
+            let at = self.start + ask_again(self.start.elapsed(), after);
             if at >= end {
                 return Err(error.into());
             }
@@ -203,10 +211,12 @@ impl Controller {
         let source = request.volume_content_source.clone();
         let new = request::new_volume(request, &info)?;
 
-        let object = Some(Object::NewVolume(new.name.clone()));
+        let name = new.name.clone();
+        let object = Some(Object::NewVolume(name.clone()));
         let created = self
             .settled(&self.create_volumes, new, object, left)
             .await?;
+        self.volumes.remember(&created.id.0, &name)?;
         Ok(proto::CreateVolumeResponse {
             volume: Some(answer::volume(&created, source)),
         })
@@ -225,7 +235,9 @@ impl Controller {
         let id = request::deleted_volume(request)?;
 
         let object = Some(Object::Volume(id.clone()));
-        self.settled(&self.delete_volumes, id, object, left).await?;
+        self.settled(&self.delete_volumes, id.clone(), object, left)
+            .await?;
+        self.volumes.forget(&id.0);
         Ok(proto::DeleteVolumeResponse {})
     }
 
@@ -324,15 +336,10 @@ impl Controller {
         request: proto::ListVolumesRequest,
     ) -> Result<proto::ListVolumesResponse, Failure> {
         self.serving(Capability::Volumes)?;
-        let all = self.provider.list_volumes().await?;
+        let page = Page::new(&request.starting_token, request.max_entries)?;
 
-        let (entries, next_token) = page(
-            all,
-            volume_id,
-            &request.starting_token,
-            request.max_entries,
-            answer::volume_entry,
-        )?;
+        let all = self.provider.list_volumes().await.map_err(of_call)?;
+        let (entries, next_token) = page.of(all, volume_id, answer::volume_entry);
         Ok(proto::ListVolumesResponse {
             entries,
             next_token,
@@ -351,10 +358,17 @@ impl Controller {
         self.serving(Capability::VolumeExpansion)?;
         let (expansion, is_block) = request::expansion(request)?;
 
+        let size = expansion.size;
         let object = Some(Object::Volume(expansion.volume.clone()));
         let expanded = self.settled(&self.expand_volumes, expansion, object, left);
+        let expanded = expanded.await?;
+        if !size.contains(expanded) {
+            // It was larger before: volumes never shrink.
+            let message = format!("the volume has {expanded} bytes, more than limit_bytes");
+            return Err(Failure::new(Code::OutOfRange, message));
+        }
         Ok(proto::ControllerExpandVolumeResponse {
-            capacity_bytes: answer::signed(expanded.await?),
+            capacity_bytes: answer::signed(expanded),
             // The file system has to grow, too.
             node_expansion_required: !is_block,
         })
@@ -407,10 +421,13 @@ impl Controller {
         self.serving(Capability::Snapshots)?;
         let new = request::new_snapshot(request)?;
 
-        let object = Some(Object::NewSnapshot(new.name.clone()));
+        let name = new.name.clone();
+        let object = Some(Object::NewSnapshot(name.clone()));
         let created = self.settled(&self.create_snapshots, new, object, left);
+        let created = created.await.map_err(Failure::of_snapshot)?;
+        self.snapshots.remember(&created.id.0, &name)?;
         Ok(proto::CreateSnapshotResponse {
-            snapshot: Some(answer::snapshot(&created.await?)),
+            snapshot: Some(answer::snapshot(&created)),
         })
     }
 
@@ -427,8 +444,9 @@ impl Controller {
         let id = request::deleted_snapshot(request)?;
 
         let object = Some(Object::Snapshot(id.clone()));
-        self.settled(&self.delete_snapshots, id, object, left)
+        self.settled(&self.delete_snapshots, id.clone(), object, left)
             .await?;
+        self.snapshots.forget(&id.0);
         Ok(proto::DeleteSnapshotResponse {})
     }
 
@@ -443,27 +461,22 @@ impl Controller {
         left: Duration,
     ) -> Result<proto::ListSnapshotsResponse, Failure> {
         self.serving(Capability::Snapshots)?;
-        let all = match request::snapshots(&request)? {
-            Snapshots::One(id) => match self.settled(&self.get_snapshots, id, None, left).await {
+        let page = Page::new(&request.starting_token, request.max_entries)?;
+        let asked = request::snapshots(&request)?;
+
+        let mut all = match asked.id {
+            Some(id) => match self.settled(&self.get_snapshots, id, None, left).await {
                 Ok(snapshot) => vec![snapshot],
                 Err(failure) if failure.code == Code::NotFound => Vec::new(),
                 Err(failure) => return Err(failure),
             },
-            Snapshots::Of(volume) => {
-                let mut all = self.provider.list_snapshots().await?;
-                all.retain(|it| it.volume == volume);
-                all
-            }
-            Snapshots::All => self.provider.list_snapshots().await?,
+            None => self.provider.list_snapshots().await.map_err(of_call)?,
         };
+        if let Some(volume) = asked.of {
+            all.retain(|it| it.volume == volume);
+        }
 
-        let (entries, next_token) = page(
-            all,
-            snapshot_id,
-            &request.starting_token,
-            request.max_entries,
-            answer::snapshot_entry,
-        )?;
+        let (entries, next_token) = page.of(all, snapshot_id, answer::snapshot_entry);
         Ok(proto::ListSnapshotsResponse {
             entries,
             next_token,

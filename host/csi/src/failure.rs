@@ -1,9 +1,10 @@
 //! Which gRPC code an error has.
 //!
-//! The sidecars do not see more than the code, and take all but four for the end of what they have
+//! The sidecars do not see more than the code, and take most of them for the end of what they have
 //! asked for: csi-provisioner forgets the volume that it wanted, and csi-snapshotter the snapshot.
 //! If there is one in the cloud all the same, nobody ever deletes it. So a code is
-//! [final](Code::is_final) only where the contract makes the plugin say that nothing is left.
+//! [final](Code::is_final) only where the contract makes the plugin say that nothing is left: in the
+//! answer to a question, and never in the [error of a whole call](of_call).
 
 use skydock_cloud::{CloudError, StorageError};
 
@@ -31,8 +32,8 @@ pub enum Code {
 }
 
 impl Code {
-    /// Returns true if the sidecars give up what they have asked for (`checkError` of
-    /// csi-provisioner, and its like in the others).
+    /// Returns true if a sidecar may give up what it has asked for (`checkError` of csi-provisioner,
+    /// and its like in the others). `ResourceExhausted` is final for csi-provisioner only.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Aborted | Self::Unavailable)
@@ -61,6 +62,29 @@ impl Failure {
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, message)
+    }
+
+    /// Returns the failure to create a snapshot. A user cannot delete a VolumeSnapshot that may still
+    /// be created: csi-snapshotter takes this for the end of it, but not `ResourceExhausted`
+    /// (`isCSIFinalError`).
+    pub(crate) fn of_snapshot(self) -> Self {
+        let code = match self.code {
+            Code::ResourceExhausted => Code::FailedPrecondition,
+            other => other,
+        };
+        Self { code, ..self }
+    }
+}
+
+/// Returns the error of a call that has failed as a whole, for each of its questions. It says nothing
+/// about any of them: also if the cloud answers that something does not exist, an earlier call may
+/// have created what is asked for.
+pub(crate) fn of_call(error: CloudError) -> CloudError {
+    let is_final = Failure::from(error.clone()).code.is_final();
+    if is_final {
+        CloudError::Unavailable(error.to_string())
+    } else {
+        error
     }
 }
 
@@ -157,6 +181,47 @@ mod tests {
                 (code, sentence.clone())
             );
             assert_eq!(failure.code.is_final(), is_final, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_whole_call_is_never_final() {
+        let text = || "the catalog".to_owned();
+        let retry = || Retry {
+            after: Duration::from_secs(1),
+            message: text(),
+        };
+        let kept = [
+            CloudError::ImplementedElsewhere,
+            CloudError::Conflict(text()),
+            CloudError::Throttled(retry()),
+            CloudError::InProgress(retry()),
+            CloudError::Denied(text()),
+            CloudError::Unavailable(text()),
+            CloudError::Internal(text()),
+        ];
+        for error in kept {
+            assert_eq!(of_call(error.clone()), error);
+        }
+
+        for (error, message) in [
+            (CloudError::NotFound(text()), "not found: the catalog"),
+            (CloudError::Invalid(text()), "invalid: the catalog"),
+        ] {
+            let expected = CloudError::Unavailable(message.to_owned());
+            assert_eq!(of_call(error), expected);
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_has_no_room_can_be_deleted() {
+        for (code, expected) in [
+            (Code::ResourceExhausted, Code::FailedPrecondition),
+            (Code::NotFound, Code::NotFound),
+            (Code::Aborted, Code::Aborted),
+        ] {
+            let failure = Failure::new(code, "why").of_snapshot();
+            assert_eq!(failure, Failure::new(expected, "why"));
         }
     }
 }

@@ -12,45 +12,57 @@ const AFTER: &str = "after ";
 /// Maximum bytes of a page, unless it has only one element. The sidecars accept messages of 4 MiB.
 const MAX_BYTES: usize = 2 << 20;
 
-/// Returns a page of at most `max` elements, or of as many as fit into a message for 0, and the token
-/// of the next one, which is empty after the last.
-pub(crate) fn page<T, E: Message>(
-    mut all: Vec<T>,
-    id: impl Fn(&T) -> &str,
-    token: &str,
-    max: i32,
-    entry: impl Fn(&T) -> E,
-) -> Result<(Vec<E>, String), Failure> {
-    let Ok(max) = usize::try_from(max) else {
-        return Err(Failure::invalid("max_entries is negative"));
-    };
-    let max = if max == 0 { usize::MAX } else { max };
+/// Which page of a list is asked for.
+#[derive(Debug)]
+pub(crate) struct Page<'a> {
+    /// The last ID of the page before; none for the first page.
+    after: Option<&'a str>,
+    max: usize,
+}
 
-    all.sort_by(|one, other| id(one).cmp(id(other)));
-    // A cloud that creates or deletes meanwhile may have listed something twice.
-    all.dedup_by(|one, other| id(one) == id(other));
-
-    if !token.is_empty() {
-        let wrong = || {
-            let message = "starting_token is not that of an earlier answer";
-            Failure::new(Code::Aborted, message)
+impl<'a> Page<'a> {
+    /// Checks the token, and the maximum number of elements, where 0 is as many as fit into a message.
+    pub(crate) fn new(token: &'a str, max: i32) -> Result<Self, Failure> {
+        let Ok(max) = usize::try_from(max) else {
+            return Err(Failure::invalid("max_entries is negative"));
         };
-        let after = token.strip_prefix(AFTER).ok_or_else(wrong)?;
-        all.retain(|it| id(it) > after);
+        let max = if max == 0 { usize::MAX } else { max };
+
+        let after = token.strip_prefix(AFTER);
+        if after.is_none() && !token.is_empty() {
+            let message = "starting_token is not that of an earlier answer";
+            return Err(Failure::new(Code::Aborted, message));
+        }
+        Ok(Self { after, max })
     }
 
-    let (mut entries, mut bytes, mut last) = (Vec::new(), 0, None);
-    for it in &all {
-        let entry = entry(it);
-        bytes += entry.encoded_len();
-        let is_full = entries.len() == max || bytes > MAX_BYTES;
-        if let Some(last) = last.filter(|_| is_full) {
-            return Ok((entries, format!("{AFTER}{}", id(last))));
+    /// Returns this page of a list, and the token of the next one, which is empty after the last.
+    pub(crate) fn of<T, E: Message>(
+        &self,
+        mut all: Vec<T>,
+        id: impl Fn(&T) -> &str,
+        entry: impl Fn(&T) -> E,
+    ) -> (Vec<E>, String) {
+        all.sort_by(|one, other| id(one).cmp(id(other)));
+        // A cloud that creates or deletes meanwhile may have listed something twice.
+        all.dedup_by(|one, other| id(one) == id(other));
+        if let Some(after) = self.after {
+            all.retain(|it| id(it) > after);
         }
-        entries.push(entry);
-        last = Some(it);
+
+        let (mut entries, mut bytes, mut last) = (Vec::new(), 0, None);
+        for it in &all {
+            let entry = entry(it);
+            bytes += entry.encoded_len();
+            let is_full = entries.len() == self.max || bytes > MAX_BYTES;
+            if let Some(last) = last.filter(|_| is_full) {
+                return (entries, format!("{AFTER}{}", id(last)));
+            }
+            entries.push(entry);
+            last = Some(it);
+        }
+        (entries, String::new())
     }
-    Ok((entries, String::new()))
 }
 
 #[cfg(test)]
@@ -73,7 +85,7 @@ mod tests {
             max_entries: 0,
             starting_token: (*id).to_owned(),
         };
-        let (entries, next) = page(all.to_vec(), |id| id, token, max, entry)?;
+        let (entries, next) = Page::new(token, max)?.of(all.to_vec(), |id| id, entry);
         let ids = entries.into_iter().map(|it| it.starting_token);
         Ok((ids.collect(), next))
     }

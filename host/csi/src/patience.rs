@@ -14,6 +14,10 @@ const GRID: Duration = Duration::from_millis(500);
 /// The same for clouds that are faster.
 const FINE_GRID: Duration = Duration::from_millis(100);
 
+/// The part of the time that a request has waited for which it waits again, at least: it ends at most
+/// so much later than it could.
+const PATIENCE: u32 = 8;
+
 /// Returns for how long a request with this header may wait.
 pub(crate) fn time_left(grpc_timeout: Option<&str>) -> Duration {
     let asked = grpc_timeout.and_then(parse).unwrap_or(LONGEST);
@@ -37,6 +41,12 @@ fn parse(header: &str) -> Option<Duration> {
         "n" => Duration::from_nanos(number),
         _ => return None,
     })
+}
+
+/// Returns how long to wait before the next question: as long as the plugin says, and longer for what
+/// has taken long, such as a volume that the cloud cannot place.
+pub(crate) fn delay(asked: Duration, waited: Duration) -> Duration {
+    asked.max(waited / PATIENCE)
 }
 
 /// Returns when to ask again, in time since any fixed moment: after this delay, together with
@@ -74,6 +84,21 @@ mod tests {
         ] {
             let left = Duration::from_millis(milliseconds);
             assert_eq!(time_left(header), left, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn what_takes_long_is_asked_for_less_often() {
+        for (asked, waited, expected) in [
+            (1000, 0, 1000),
+            (1000, 8000, 1000),
+            (1000, 40_000, 5000),
+            (100, 8000, 1000),
+            (30_000, 60_000, 30_000),
+        ] {
+            let milliseconds = Duration::from_millis;
+            let found = delay(milliseconds(asked), milliseconds(waited));
+            assert_eq!(found, milliseconds(expected), "{asked} after {waited}");
         }
     }
 

@@ -17,8 +17,27 @@ use crate::{
     },
 };
 
-/// Maximum bytes of a name, as CSI has it.
+/// Maximum bytes of a name or the type of a file system, as CSI has it for all texts.
 const MAX_NAME: usize = 128;
+
+/// Maximum bytes of the ID of a volume or a snapshot, as it may be in the plugin's answers.
+const MAX_ID: usize = 1024;
+
+/// Maximum bytes of a CSI node ID, as CSI has it.
+const MAX_NODE: usize = 256;
+
+/// Maximum bytes of a map with its keys. CSI has 4 KiB for each; sidecars add the names of objects.
+const MAX_PAIRS: usize = 8 << 10;
+
+/// Maximum number of capabilities of a volume. Kubernetes has one for each of four access modes.
+const MAX_CAPABILITIES: usize = 64;
+
+/// Maximum number of topologies. csi-provisioner sends each part of the cloud that has a node.
+const MAX_TOPOLOGIES: usize = 1000;
+
+/// Maximum bytes of the key of a label, and of its value.
+const MAX_KEY: usize = 317;
+const MAX_LABEL: usize = 63;
 
 /// Prefix of the parameters that sidecars add.
 const OURS: &str = "csi.storage.k8s.io/";
@@ -53,26 +72,46 @@ fn without_secrets(secrets: &Pairs) -> Result<(), Failure> {
 }
 
 /// Returns an ID or a name, which must not be empty.
-fn required(field: &str, value: String) -> Result<String, Failure> {
+fn required(field: &str, value: String, max: usize) -> Result<String, Failure> {
     if value.is_empty() {
         return Err(Failure::invalid(format!("{field} is missing")));
     }
+    short(field, value, max)
+}
+
+/// Returns a text, unless it is too long: messages repeat it.
+fn short(field: &str, value: String, max: usize) -> Result<String, Failure> {
+    at_most(field, value.len(), max, "bytes")?;
     Ok(value)
 }
 
+/// Returns a map, unless it is too long. A request shares a call of the plugin with others.
+fn pairs(field: &str, pairs: Pairs) -> Result<Pairs, Failure> {
+    let bytes = pairs.iter().map(|(key, text)| key.len() + text.len());
+    at_most(field, bytes.sum(), MAX_PAIRS, "bytes")?;
+    Ok(pairs)
+}
+
+fn at_most(field: &str, count: usize, max: usize, unit: &str) -> Result<(), Failure> {
+    if count > max {
+        let message = format!("{field} has {count} {unit}; expected at most {max}");
+        return Err(Failure::invalid(message));
+    }
+    Ok(())
+}
+
 fn volume_id(id: String) -> Result<VolumeId, Failure> {
-    required("volume_id", id).map(VolumeId)
+    required("volume_id", id, MAX_ID).map(VolumeId)
 }
 
 fn snapshot_id(id: String) -> Result<SnapshotId, Failure> {
-    required("snapshot_id", id).map(SnapshotId)
+    required("snapshot_id", id, MAX_ID).map(SnapshotId)
 }
 
 fn name(name: String) -> Result<String, Failure> {
-    let name = required("name", name)?;
-    if name.len() > MAX_NAME || !is_plain(&name) {
-        let message = format!("name is not plain text of at most {MAX_NAME} bytes");
-        return Err(Failure::invalid(message));
+    let name = required("name", name, MAX_NAME)?;
+    if !is_plain(&name) {
+        return Err(Failure::invalid("name is not plain text"));
     }
     Ok(name)
 }
@@ -85,9 +124,9 @@ pub(crate) fn new_volume(
     let driver = driver(info)?;
     without_secrets(&request.secrets)?;
 
-    let mut parameters = request.parameters;
+    let mut parameters = pairs("parameters", request.parameters)?;
     let claim = take_owner(&mut parameters, "pvc");
-    let attributes = request.mutable_parameters;
+    let attributes = pairs("mutable_parameters", request.mutable_parameters)?;
     if !attributes.is_empty() && !info.can(Capability::VolumeAttributes) {
         let message = "this driver has no VolumeAttributesClasses";
         return Err(Failure::invalid(message));
@@ -146,6 +185,19 @@ fn capabilities(
     if all.is_empty() {
         return Err(Failure::invalid("volume_capabilities is missing"));
     }
+    checked(all, driver)
+}
+
+fn checked(
+    all: Vec<proto::VolumeCapability>,
+    driver: &CsiDriver,
+) -> Result<Vec<VolumeCapability>, Failure> {
+    at_most(
+        "volume_capabilities",
+        all.len(),
+        MAX_CAPABILITIES,
+        "elements",
+    )?;
     all.into_iter().map(|it| capability(it, driver)).collect()
 }
 
@@ -155,7 +207,7 @@ fn capability(
 ) -> Result<VolumeCapability, Failure> {
     let file_system = match capability.access_type {
         Some(AccessType::Block(_)) => None,
-        Some(AccessType::Mount(mount)) => Some(mount.fs_type),
+        Some(AccessType::Mount(mount)) => Some(short("fs_type", mount.fs_type, MAX_NAME)?),
         None => return Err(Failure::invalid("access_type is missing")),
     };
 
@@ -202,11 +254,15 @@ fn source(
 }
 
 fn topologies(all: Vec<proto::Topology>, driver: &CsiDriver) -> Result<Vec<Pairs>, Failure> {
+    at_most("topologies", all.len(), MAX_TOPOLOGIES, "elements")?;
     let convert = |topology: proto::Topology| {
-        let mut keys = topology.segments.keys();
-        if let Some(key) = keys.find(|key| !driver.topology_keys.contains(key)) {
-            let message = format!("{} has no topology {key}", driver.name);
-            return Err(Failure::invalid(message));
+        for (key, value) in &topology.segments {
+            at_most("a key of a topology", key.len(), MAX_KEY, "bytes")?;
+            if !driver.topology_keys.contains(key) {
+                let message = format!("{} has no topology {key}", driver.name);
+                return Err(Failure::invalid(message));
+            }
+            at_most("a value of a topology", value.len(), MAX_LABEL, "bytes")?;
         }
         Ok(topology.segments)
     };
@@ -228,7 +284,7 @@ pub(crate) fn new_attachment(
     without_secrets(&request.secrets)?;
 
     let volume = volume_id(request.volume_id)?;
-    let node = required("node_id", request.node_id)?;
+    let node = required("node_id", request.node_id, MAX_NODE)?;
     let missing = || Failure::invalid("volume_capability is missing");
     let used = request.volume_capability.ok_or_else(missing)?;
     if request.readonly {
@@ -240,7 +296,7 @@ pub(crate) fn new_attachment(
         volume,
         node,
         capability: capability(used, driver)?,
-        context: request.volume_context,
+        context: pairs("volume_context", request.volume_context)?,
     })
 }
 
@@ -249,9 +305,10 @@ pub(crate) fn attachment(
     request: proto::ControllerUnpublishVolumeRequest,
 ) -> Result<Attachment, Failure> {
     without_secrets(&request.secrets)?;
+    let node = short("node_id", request.node_id, MAX_NODE)?;
     Ok(Attachment {
         volume: volume_id(request.volume_id)?,
-        node: Some(request.node_id).filter(|node| !node.is_empty()),
+        node: Some(node).filter(|node| !node.is_empty()),
     })
 }
 
@@ -276,7 +333,7 @@ pub(crate) fn modification(
     without_secrets(&request.secrets)?;
     Ok(Modification {
         volume: volume_id(request.volume_id)?,
-        attributes: request.mutable_parameters,
+        attributes: pairs("mutable_parameters", request.mutable_parameters)?,
     })
 }
 
@@ -306,27 +363,29 @@ pub(crate) fn capacity(
     info: &ProviderInfo,
 ) -> Result<CapacityRequest, Failure> {
     let driver = driver(info)?;
-    let mut parameters = request.parameters;
+    let mut parameters = pairs("parameters", request.parameters)?;
     parameters.retain(|key, _| !key.starts_with(OURS));
 
-    let capabilities = request.volume_capabilities.into_iter();
-    let capabilities = capabilities.map(|it| capability(it, driver));
     let topology = topologies(request.accessible_topology.into_iter().collect(), driver)?;
     Ok(CapacityRequest {
-        capabilities: capabilities.collect::<Result<_, _>>()?,
+        capabilities: checked(request.volume_capabilities, driver)?,
         parameters,
         topology: topology.into_iter().next(),
     })
 }
 
+fn source_volume(id: String) -> Result<VolumeId, Failure> {
+    required("source_volume_id", id, MAX_ID).map(VolumeId)
+}
+
 /// Returns the snapshot that a VolumeSnapshot needs.
 pub(crate) fn new_snapshot(request: proto::CreateSnapshotRequest) -> Result<NewSnapshot, Failure> {
     without_secrets(&request.secrets)?;
-    let mut parameters = request.parameters;
+    let mut parameters = pairs("parameters", request.parameters)?;
     let owner = take_owner(&mut parameters, "volumesnapshot");
     Ok(NewSnapshot {
         name: name(request.name)?,
-        volume: required("source_volume_id", request.source_volume_id).map(VolumeId)?,
+        volume: source_volume(request.source_volume_id)?,
         parameters,
         owner,
     })
@@ -346,25 +405,24 @@ pub(crate) fn snapshot(request: proto::GetSnapshotRequest) -> Result<SnapshotId,
     snapshot_id(request.snapshot_id)
 }
 
-/// What a list of snapshots is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Snapshots {
+/// What a list of snapshots is about: all of them, if it says nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Snapshots {
     /// One snapshot, for which it is read and not listed.
-    One(SnapshotId),
+    pub(crate) id: Option<SnapshotId>,
     /// Those of one volume.
-    Of(VolumeId),
-    /// All.
-    All,
+    pub(crate) of: Option<VolumeId>,
 }
 
 /// Returns what a list of snapshots is about.
 pub(crate) fn snapshots(request: &proto::ListSnapshotsRequest) -> Result<Snapshots, Failure> {
     without_secrets(&request.secrets)?;
-    let (id, volume) = (&request.snapshot_id, &request.source_volume_id);
-    Ok(match (id.is_empty(), volume.is_empty()) {
-        (false, _) => Snapshots::One(SnapshotId(id.clone())),
-        (true, false) => Snapshots::Of(VolumeId(volume.clone())),
-        (true, true) => Snapshots::All,
+    let some = |id: &str| Some(id.to_owned()).filter(|id| !id.is_empty());
+    Ok(Snapshots {
+        id: some(&request.snapshot_id).map(snapshot_id).transpose()?,
+        of: some(&request.source_volume_id)
+            .map(source_volume)
+            .transpose()?,
     })
 }
 

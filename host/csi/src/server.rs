@@ -1,7 +1,11 @@
 //! The socket and gRPC: everything else is in [`Controller`].
 
+mod connection;
+
 use std::{
-    fs, io,
+    fs,
+    future::pending,
+    io,
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,11 +14,13 @@ use std::{
 
 use futures::stream;
 use tokio::{
-    net::{UnixListener, UnixSocket, UnixStream},
+    net::{UnixListener, UnixSocket},
+    sync::Semaphore,
     time::{Instant, sleep},
 };
 use tonic::{Request, Response, Status, async_trait, transport::Server};
 
+use self::connection::Connection;
 use crate::{
     Controller, CsiMetrics, Failure,
     patience::time_left,
@@ -27,9 +33,19 @@ const MODE: u32 = 0o600;
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 
+/// Maximum number of connections; more wait. There are four sidecars, with one or two each.
+const MAX_CONNECTIONS: usize = 16;
+
 /// Maximum number of requests in progress on a connection; more wait. The sidecars have up to 100
-/// workers.
+/// workers, and csi-provisioner has them twice: for claims, and for volumes to delete.
 const MAX_REQUESTS: u32 = 256;
+
+/// Maximum number of requests in progress on all connections; more are answered at once with an error
+/// after which sidecars retry.
+const MAX_REQUESTS_OF_ALL: usize = 1024;
+
+/// Maximum bytes of a request. CSI has 4 KiB for each map, and only a list of topologies is longer.
+const MAX_MESSAGE: usize = 256 << 10;
 
 /// How long to wait after a connection cannot be accepted, for example because of too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -76,28 +92,42 @@ pub async fn serve(
     metrics: CsiMetrics,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let incoming = stream::unfold(socket.0, |listener| async move {
-        let accepted = accept(&listener).await;
-        Some((io::Result::Ok(accepted), listener))
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let incoming = stream::unfold((socket.0, places), |(listener, places)| async move {
+        let accepted = accept(&listener, &places).await;
+        Some((io::Result::Ok(accepted), (listener, places)))
     });
 
     let edge = Edge {
         controller,
         metrics,
+        places: Arc::new(Semaphore::new(MAX_REQUESTS_OF_ALL)),
     };
+    let identity = IdentityServer::new(edge.clone()).max_decoding_message_size(MAX_MESSAGE);
+    let controller = ControllerServer::new(edge).max_decoding_message_size(MAX_MESSAGE);
     Server::builder()
         .max_concurrent_streams(MAX_REQUESTS)
-        .add_service(IdentityServer::new(edge.clone()))
-        .add_service(ControllerServer::new(edge))
+        .add_service(identity)
+        .add_service(controller)
         .serve_with_incoming_shutdown(Box::pin(incoming), stop)
         .await?;
     Ok(())
 }
 
-async fn accept(listener: &UnixListener) -> UnixStream {
+/// Returns the next connection, as soon as there is a place for it.
+async fn accept(listener: &UnixListener, places: &Arc<Semaphore>) -> Connection {
+    let Ok(place) = Arc::clone(places).acquire_owned().await else {
+        // The semaphore is never closed.
+        return pending().await;
+    };
     loop {
         match listener.accept().await {
-            Ok((accepted, _)) => return accepted,
+            Ok((stream, _)) => {
+                return Connection {
+                    stream,
+                    _place: place,
+                };
+            }
             Err(error) => {
                 tracing::debug!("cannot accept a connection of a CSI sidecar: {error}");
                 sleep(PAUSE).await;
@@ -125,17 +155,22 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 struct Edge {
     controller: Arc<Controller>,
     metrics: CsiMetrics,
+    /// Those of requests in progress.
+    places: Arc<Semaphore>,
 }
 
 impl Edge {
-    /// Answers a request, and counts it.
+    /// Answers a request, if there are not too many, and counts it.
     async fn answer<T>(
         &self,
         method: &'static str,
         answer: impl Future<Output = Result<T, Failure>>,
     ) -> Result<Response<T>, Status> {
         let begun = Instant::now();
-        let answer = answer.await;
+        let answer = match self.places.try_acquire() {
+            Ok(_place) => answer.await,
+            Err(_) => Err(Failure::unavailable("too many requests at the same time")),
+        };
 
         let code = match &answer {
             Ok(_) => "OK".to_owned(),
@@ -383,5 +418,47 @@ mod tests {
         fs::write(&file, "kept").unwrap();
         assert!(bind(&file).is_err());
         assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+    }
+
+    #[tokio::test]
+    async fn a_connection_waits_for_a_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("csi.sock");
+        let (listener, places) = (bind(&path).unwrap(), Arc::new(Semaphore::new(1)));
+        let _clients = [(); 2].map(|()| std::os::unix::net::UnixStream::connect(&path).unwrap());
+
+        let first = accept(&listener, &places).await;
+        let second = tokio::time::timeout(PAUSE, accept(&listener, &places));
+        assert!(second.await.is_err());
+        drop(first);
+        accept(&listener, &places).await;
+    }
+
+    #[tokio::test]
+    async fn too_many_requests_are_retried() {
+        let edge = Edge {
+            controller: Arc::new(Controller::new(
+                Arc::new(Nothing),
+                tokio::sync::watch::channel(true).1,
+            )),
+            metrics: CsiMetrics::register(&mut prometheus_client::registry::Registry::default()),
+            places: Arc::new(Semaphore::new(1)),
+        };
+        let answer = || edge.answer("CreateVolume", async { Ok(1) });
+        assert!(answer().await.is_ok());
+
+        let place = edge.places.try_acquire().unwrap();
+        let rejected = answer().await.unwrap_err();
+        assert_eq!(rejected.code(), tonic::Code::Unavailable);
+        drop(place);
+        assert!(answer().await.is_ok());
+    }
+
+    struct Nothing;
+
+    impl skydock_cloud::CloudProvider for Nothing {
+        fn info(&self) -> Arc<skydock_cloud::ProviderInfo> {
+            unreachable!("it is not asked")
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 mod deadline;
 
-pub use self::deadline::with_deadline;
+pub use self::deadline::{with_deadline, with_limit};
 use http::{Request, header};
 use kube::{
     Client, Resource,
@@ -12,6 +12,8 @@ use kube::{
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
+
+use crate::clients::reason;
 
 /// Object to patch.
 pub struct Target<'a> {
@@ -109,11 +111,18 @@ impl ApiError {
 }
 
 /// Returns the error's message and those of its causes. For example, `client error (Connect)` alone
-/// does not distinguish an expired certificate from a closed port.
+/// does not distinguish an expired certificate from a closed port. What may have a token is left
+/// out.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = || std::iter::successors(error.source(), |cause| cause.source());
+    // Errors quote their causes, so that none of them can be shown.
+    if let Some(reason) = causes().find_map(reason::of_exec) {
+        return reason;
+    }
+
     let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+    for cause in causes() {
         let cause = cause.to_string();
         // Some errors already quote their cause.
         if !text.contains(&cause) {

@@ -2,6 +2,7 @@
 
 pub mod metrics;
 mod read_ahead;
+pub(crate) mod reason;
 mod stack;
 mod unprocessed;
 
@@ -39,12 +40,12 @@ pub struct ClusterAccess {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig {file}")]
+    #[error("cannot use the kubeconfig {file}: {reason}")]
     Kubeconfig {
         /// Path of the kubeconfig.
         file: String,
-        /// What cannot be read, or is not valid.
-        source: Box<kube::config::KubeconfigError>,
+        /// What cannot be read, or is not valid, without values of the file.
+        reason: String,
     },
     /// There is neither a kubeconfig nor a Pod's service account.
     #[error(
@@ -52,12 +53,12 @@ pub enum ClientError {
     )]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// The client cannot be built.
-    #[error("cannot build a client for {url}")]
+    #[error("cannot build a client for {url}: {reason}")]
     Build {
         /// URL of the API server.
         url: String,
-        /// The error of TLS or of the credentials.
-        source: Box<kube::Error>,
+        /// What is wrong with TLS or the credentials, without values of them.
+        reason: String,
     },
 }
 
@@ -68,9 +69,9 @@ pub enum ClientError {
 pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     let mut config = match &access.kubeconfig {
         Some(file) => {
-            let failed = |source| ClientError::Kubeconfig {
+            let failed = |error| ClientError::Kubeconfig {
                 file: file.display().to_string(),
-                source: Box::new(source),
+                reason: reason::of_kubeconfig(&error),
             };
 
             let kubeconfig = Kubeconfig::read_from(file).map_err(failed)?;
@@ -150,9 +151,9 @@ pub fn named(config: &Config, name: &str) -> Result<Client, ClientError> {
 pub(crate) fn builder(config: &Config, name: &str) -> Result<Stack, ClientError> {
     let url = config.cluster_url.to_string();
     let config = with_user_agent(config.clone(), name);
-    stack::shared(config).map_err(|source| ClientError::Build {
+    stack::shared(config).map_err(|error| ClientError::Build {
         url,
-        source: Box::new(source),
+        reason: reason::of_client(&error),
     })
 }
 

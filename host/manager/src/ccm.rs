@@ -12,7 +12,10 @@ mod zpages;
 use std::{
     future::pending,
     pin::pin,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -384,8 +387,16 @@ struct Leader {
     predecessor_unreleased: bool,
     /// Where it leaves what it knows to the next one.
     records: RecordStore,
-    /// Cancelled to release the Lease.
+    end: LeaseEnd,
+}
+
+/// How a leader gives up its Lease.
+#[derive(Clone, Default)]
+struct LeaseEnd {
+    /// Cancelled to release it.
     release: CancellationToken,
+    /// Set to let it expire after the process has ended.
+    expires: Arc<AtomicBool>,
 }
 
 impl StartedManager {
@@ -413,7 +424,7 @@ impl StartedManager {
         let (recorder, events) = recorder(&self.metrics.shared);
         let reporting = self.report_generations(recorder.clone(), leader.as_ref());
         let worked = CancellationToken::new();
-        let lease = leader.as_ref().map(|leader| leader.release.clone());
+        let lease = leader.as_ref().map(|leader| leader.end.clone());
         let releasing = self.serve_volumes(stop.clone(), worked.clone(), lease);
         let context = self.build_context(clients, recorder, leader, stop.clone(), worked);
 
@@ -444,13 +455,16 @@ impl StartedManager {
     }
 
     /// Serves volumes until `stop`, or until the controllers have `worked`, and releases the Lease when
-    /// both have ended: after that, another replica may change what the plugin works on.
+    /// both have ended: after that, another replica may change what the plugin works on. It is not
+    /// released while the plugin may be creating a volume, of which another replica would create a
+    /// second one.
     async fn serve_volumes(
         &self,
         stop: CancellationToken,
         worked: CancellationToken,
-        lease: Option<CancellationToken>,
+        lease: Option<LeaseEnd>,
     ) {
+        let mut answered = true;
         if let Some(csi) = &self.csi {
             let end = async {
                 tokio::select! {
@@ -459,12 +473,21 @@ impl StartedManager {
                     () = worked.cancelled() => {}
                 }
             };
-            csi.lead(end, self.config.options.shutdown_grace).await;
+            answered = csi.lead(end, self.config.options.shutdown_grace).await;
         }
 
         worked.cancelled().await;
-        if let Some(lease) = lease {
-            lease.cancel();
+        let Some(lease) = lease else {
+            return;
+        };
+        if answered {
+            lease.release.cancel();
+        } else {
+            tracing::warn!(
+                "the plugin has not answered all calls about volumes: the Lease is not released, and another replica \
+                 takes over when it expires"
+            );
+            lease.expires.store(true, Ordering::SeqCst);
         }
     }
 
@@ -575,7 +598,7 @@ impl StartedManager {
         election: Election,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        let release = CancellationToken::new();
+        let end = LeaseEnd::default();
         let mut state = election.state.subscribe();
         let access = self.access.clone();
         let identity = leader_election::identity();
@@ -587,7 +610,7 @@ impl StartedManager {
             thread,
             unreleased,
             annotation,
-        } = election.start(access, identity.clone(), key, release.clone())?;
+        } = election.start(access, identity.clone(), key, end.release.clone())?;
 
         let led = tokio::select! {
             stands = state.wait_for(|state| *state != Leadership::Standby) => match &*stands.context("the leader election ended")? {
@@ -603,19 +626,22 @@ impl StartedManager {
                 identity,
                 predecessor_unreleased: unreleased.load(Ordering::SeqCst),
                 records: self.records(&config, annotation),
-                release: release.clone(),
+                end: end.clone(),
             };
             tokio::select! {
                 // Another leader may already be active, so this replica exits without completing
                 // its work.
-                why = leader_election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
+                why = leader_election::lost(&mut state, lease_duration, &end.release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(leader), stop) => ended,
             }
         } else {
             Ok(())
         };
 
-        release.cancel();
+        if end.expires.load(Ordering::SeqCst) {
+            return ended;
+        }
+        end.release.cancel();
         // Releasing takes a moment; otherwise the Lease expires. A standby usually does not hold
         // the Lease.
         let patience = Duration::from_secs(if led { 3 } else { 1 });

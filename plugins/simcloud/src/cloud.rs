@@ -128,7 +128,7 @@ pub(crate) fn next_answer(
 
 /// Sends a request and reads the answer.
 pub(crate) fn ask<T: DeserializeOwned>(request: Request) -> Result<T> {
-    http::send(request)?.success()?.json()
+    certain(http::send(request)?)?.json()
 }
 
 /// Sends requests, some of which could not be made, and returns one result for each.

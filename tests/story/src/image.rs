@@ -4,10 +4,12 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Result, ensure};
 use skydock_image::Image;
-use skydock_support::Paths;
+use skydock_support::{Paths, checkout};
 
 /// The name of the image, as in the examples in `deploy/`.
 pub const IMAGE: &str = "registry.example.com/skydock:0.1.0";
+/// The name of the image with a shell.
+pub const SHELL_IMAGE: &str = "registry.example.com/skydock:0.1.0-shell";
 
 /// Returns the image. That of a release is linked statically, which takes minutes: this one has the
 /// libraries of this machine.
@@ -21,6 +23,14 @@ pub fn of_checkout() -> Result<Image> {
         image = image.file(&library, 0o755, fs::read(&library)?);
     }
     Ok(image)
+}
+
+/// Adds a shell, whose package is downloaded once.
+///
+/// # Errors
+/// If it cannot be downloaded.
+pub fn with_shell(image: Image) -> Result<Image> {
+    skydock_image::with_shell(image, &checkout().join("target/downloads"))
 }
 
 /// Returns the shared libraries of a program, and its loader.

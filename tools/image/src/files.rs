@@ -12,6 +12,7 @@ use tar::{Builder, EntryType, Header};
 #[derive(Clone, Debug)]
 pub struct Image {
     entrypoint: String,
+    arguments: Vec<String>,
     architecture: &'static str,
     user: String,
     environment: Vec<String>,
@@ -35,6 +36,7 @@ impl Image {
     pub fn of_program(path: &str, program: Vec<u8>) -> Result<Self> {
         let image = Self {
             entrypoint: path.to_owned(),
+            arguments: Vec::new(),
             architecture: architecture(&program)?,
             user: "0:0".to_owned(),
             // Otherwise a container has none, and `command: [cloud-controller-manager]` is not
@@ -79,6 +81,13 @@ impl Image {
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Adds an argument that the program gets if a manifest has none.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
         self
     }
 
@@ -144,6 +153,7 @@ impl Image {
             "os": "linux",
             "config": {
                 "Entrypoint": [self.entrypoint],
+                "Cmd": self.arguments,
                 "Env": self.environment,
                 "Labels": self.labels,
                 "User": self.user,

@@ -4,13 +4,17 @@
 //! same files always result in the same digest.
 //!
 //! [`skydock()`] is the content of Skydock's own image: the only place that says what is in it.
+//! [`with_shell`] adds a shell. [`plugin()`] is an image with plugins that are not in Skydock's.
 
 #![forbid(unsafe_code)]
 
 mod archive;
+mod busybox;
 mod files;
+mod plugin;
 mod skydock;
 
 pub use archive::{Layer, write};
 pub use files::Image;
-pub use skydock::{PROGRAM, PROVIDERS, links, skydock};
+pub use plugin::plugin;
+pub use skydock::{PROGRAM, PROVIDERS, links, skydock, with_shell};

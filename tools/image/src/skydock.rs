@@ -7,13 +7,24 @@ use anyhow::{Context as _, Result};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::Image;
+use crate::busybox::busybox;
 
 /// The program in the image.
 pub const PROGRAM: &str = "/skydock";
 /// The providers in the image, as `/plugins/NAME.wasm`.
 pub const PROVIDERS: [&str; 3] = ["aws", "openstack", "static"];
 /// The user and the group: `nonroot` of many images, and that of `deploy/`.
-const NONROOT: u32 = 65532;
+pub(crate) const NONROOT: u32 = 65532;
+/// The key of the label with the licenses of what is in the image.
+const LICENSES: &str = "org.opencontainers.image.licenses";
+const BUSYBOX: &str = "/bin/busybox";
+/// The commands of a shell in the image, which BusyBox knows by these names.
+const COMMANDS: [&str; 12] = [
+    "ash", "cat", "cp", "date", "env", "grep", "ls", "mkdir", "sed", "sh", "sleep", "tail",
+];
+/// A program: BusyBox has no command with the name `bash`. Its shell knows what scripts of manifests
+/// use of bash, such as `[[` and `source`.
+const BASH: &str = "#!/bin/sh\nexec /bin/sh \"$@\"\n";
 /// Characters of a line in a PEM file (RFC 7468).
 const PEM_LINE: usize = 64;
 
@@ -57,10 +68,7 @@ pub fn skydock(program: &Path, plugins: &Path) -> Result<Image> {
             "org.opencontainers.image.source",
             env!("CARGO_PKG_REPOSITORY"),
         )
-        .label(
-            "org.opencontainers.image.licenses",
-            env!("CARGO_PKG_LICENSE"),
-        );
+        .label(LICENSES, env!("CARGO_PKG_LICENSE"));
     for name in PROVIDERS {
         let component = read(&plugins.join(format!("{name}.wasm")))?;
         image = image.file(&format!("/plugins/{name}.wasm"), 0o644, component);
@@ -69,6 +77,30 @@ pub fn skydock(program: &Path, plugins: &Path) -> Result<Image> {
         image = image.link(path, PROGRAM);
     }
     Ok(image)
+}
+
+/// Adds a shell, for manifests that start the executable by a script (`command: [/bin/bash, -c]`).
+/// Its package is downloaded to this folder.
+///
+/// # Errors
+/// If it cannot be downloaded.
+pub fn with_shell(image: Image, downloads: &Path) -> Result<Image> {
+    let busybox = busybox(image.architecture(), downloads)?;
+    Ok(with_busybox(image, busybox))
+}
+
+fn with_busybox(image: Image, busybox: Vec<u8>) -> Image {
+    let mut image = image
+        .file(BUSYBOX, 0o755, busybox)
+        .file("/bin/bash", 0o755, BASH)
+        .label(
+            LICENSES,
+            concat!(env!("CARGO_PKG_LICENSE"), " AND GPL-2.0-only"),
+        );
+    for command in COMMANDS {
+        image = image.link(&format!("/bin/{command}"), BUSYBOX);
+    }
+    image
 }
 
 /// Returns the certificate authorities that Mozilla trusts, in the version that `Cargo.lock` names.
@@ -89,7 +121,7 @@ fn certificates() -> String {
     pem
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
@@ -114,6 +146,23 @@ mod tests {
         expected.sort();
         assert_eq!(image.links_to(PROGRAM).collect::<Vec<_>>(), expected);
         assert!(expected.contains(&"/usr/local/bin/cloud-controller-manager".to_owned()));
+    }
+
+    #[test]
+    fn a_shell_is_added_to_the_image() {
+        let image = Image::of_program(PROGRAM, program(62)).unwrap();
+        let image = with_busybox(image, program(62));
+        assert!(image.has_file("/bin/busybox") && image.has_file("/bin/bash"));
+        let commands: Vec<_> = image.links_to(BUSYBOX).collect();
+        assert_eq!(commands.len(), COMMANDS.len());
+        assert!(commands.contains(&"/bin/sh".to_owned()));
+        assert!(links().all(|link| !commands.contains(&link.to_owned())));
+        let configuration = image.configuration("sha256:0");
+        assert_eq!(configuration["config"]["Entrypoint"][0], PROGRAM);
+        assert_eq!(
+            configuration["config"]["Labels"][LICENSES],
+            "Apache-2.0 AND GPL-2.0-only"
+        );
     }
 
     #[test]

@@ -51,13 +51,20 @@ enum Task {
         names: Vec<String>,
     },
     /// Write Skydock's image, with the providers, to `target/image.tar`: an archive with an OCI
-    /// image layout. Needs no container runtime.
+    /// image layout. Needs no container runtime. Or write another image.
     Image {
         /// Build the host for this target of Rust, instead of this machine's. Once for each
         /// architecture of the image. Another architecture needs a C compiler for it: Debian's
         /// package gcc-aarch64-linux-gnu.
         #[arg(long, value_name = "TARGET")]
         target: Vec<String>,
+        /// Add a shell, and write the image to `target/image-shell.tar`. Needs curl and dpkg-deb.
+        #[arg(long)]
+        shell: bool,
+        /// Write an image with this plugin, `NAME.wasm`, and a program that copies it to `/plugins`,
+        /// to `target/image-plugin.tar`. Needs curl and dpkg-deb.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "shell"], requires = "name")]
+        plugin: Vec<PathBuf>,
         /// The name of the image, with a tag, for example `registry.example.com/skydock:0.1.0`.
         #[arg(long)]
         name: Option<String>,
@@ -90,7 +97,15 @@ fn run(task: Task) -> Result<()> {
         Task::Test { quick, only } => test::run(&root, quick, only.as_deref()),
         Task::Parity => parity::run(&root),
         Task::Guests { names } => guests::run(&root, &names),
-        Task::Image { target, name } => image::run(&root, &target, name.as_deref()),
+        Task::Image {
+            target,
+            shell,
+            plugin,
+            name,
+        } => match name {
+            Some(name) if !plugin.is_empty() => image::plugin(&root, &plugin, &name),
+            name => image::skydock(&root, &target, shell, name.as_deref()),
+        },
         Task::Bench { what, arguments } => bench::run(&root, what, &arguments),
     }
 }

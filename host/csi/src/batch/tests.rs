@@ -8,8 +8,8 @@ use crate::busy::{Busy, Object};
 /// The lists of the calls that were made.
 type Calls = Arc<Mutex<Vec<Vec<u32>>>>;
 
-/// Returns a batch whose calls take a second and double each number. 13 is not found, and with 99
-/// the whole call fails.
+/// Returns a batch whose calls take a second and double each number. 13 exists, and with 97, 98 or
+/// 99 the whole call fails.
 fn doubling(max: usize) -> (Arc<Batch<u32, u32>>, Calls) {
     let calls = Calls::default();
     let made = Arc::clone(&calls);
@@ -21,6 +21,12 @@ fn doubling(max: usize) -> (Arc<Batch<u32, u32>>, Calls) {
                 sleep(Duration::from_secs(1)).await;
                 if numbers.contains(&99) {
                     return Err(CloudError::Conflict("all of them".into()));
+                }
+                if numbers.contains(&97) {
+                    return Err(CloudError::Invalid("`..` is not an ID".into()));
+                }
+                if numbers.contains(&98) {
+                    return Err(CloudError::NotFound("the catalog".into()));
                 }
                 let double = |number: &u32| match number {
                     13 => Err(StorageError::Exists("unlucky".into())),
@@ -79,6 +85,29 @@ async fn an_error_of_the_call_is_that_of_each_question() {
         Err(StorageError::Cloud(error))
     };
     assert_eq!(answers, [expected(), expected()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_call_is_final_for_no_question() {
+    let (batch, _) = doubling(100);
+    let answers = join_all([1, 98].map(|it| batch.ask(it, None))).await;
+    for answer in answers {
+        let failure = crate::Failure::from(answer.unwrap_err());
+        assert!(!failure.code.is_final(), "{failure}");
+        assert!(failure.message.contains("the catalog"), "{failure}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_invalid_question_does_not_fail_the_others() {
+    let (batch, calls) = doubling(100);
+    let answers = join_all([1, 97, 3].map(|it| batch.ask(it, None))).await;
+    let message = "invalid: `..` is not an ID".to_owned();
+    let unavailable = StorageError::Cloud(CloudError::Unavailable(message));
+    assert_eq!(answers, [Ok(2), Err(unavailable), Ok(6)]);
+    let mut sizes: Vec<_> = calls.lock().iter().map(Vec::len).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 1, 1, 2, 3]);
 }
 
 #[tokio::test(start_paused = true)]

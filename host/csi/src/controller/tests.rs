@@ -23,6 +23,8 @@ struct Disks {
     calls: Mutex<Vec<String>>,
     /// Errors of the next questions about a volume, by its name or ID.
     errors: Mutex<BTreeMap<String, VecDeque<StorageError>>>,
+    /// IDs of volumes that are not their names, by these.
+    ids: Mutex<BTreeMap<String, String>>,
     /// How long a call takes.
     takes: Mutex<Duration>,
 }
@@ -80,7 +82,12 @@ impl CloudProvider for Disks {
         Arc::new(ProviderInfo {
             name: "disks".into(),
             version: "1.2.3".into(),
-            capabilities: [Capability::Volumes, Capability::Snapshots].into(),
+            capabilities: [
+                Capability::Volumes,
+                Capability::VolumeExpansion,
+                Capability::Snapshots,
+            ]
+            .into(),
             provider_id_prefixes: Vec::new(),
             annotation_prefixes: Vec::new(),
             max_batch: 100,
@@ -99,7 +106,9 @@ impl CloudProvider for Disks {
     ) -> Result<Answers<Volume, StorageError>, CloudError> {
         let names: Vec<_> = volumes.iter().map(|it| it.name.as_str()).collect();
         self.call("create", &names).await;
-        let answer = |name: &&str| self.answer(name, volume(name));
+        let ids = self.ids.lock();
+        let id = |name: &str| ids.get(name).map_or(name.to_owned(), Clone::clone);
+        let answer = |name: &&str| self.answer(name, volume(&id(name)));
         Ok(names.iter().map(answer).collect())
     }
 
@@ -119,6 +128,15 @@ impl CloudProvider for Disks {
         let ids: Vec<_> = ids.iter().map(|it| it.0.as_str()).collect();
         self.call("delete", &ids).await;
         Ok(ids.iter().map(|id| self.answer(id, ())).collect())
+    }
+
+    async fn expand_volumes(
+        &self,
+        expansions: &[Expansion],
+    ) -> Result<Answers<u64, StorageError>, CloudError> {
+        // Each has 10 bytes.
+        let size = |it: &Expansion| Ok(it.size.bytes.max(10));
+        Ok(expansions.iter().map(size).collect())
     }
 
     async fn list_volumes(&self) -> Result<Vec<Volume>, CloudError> {
@@ -267,6 +285,48 @@ async fn an_error_has_its_code_and_is_not_repeated() {
     }
 }
 
+// Holds: SEC-05
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_created_for_one_name() {
+    let (disks, driver, _leads) = driver();
+    let same = ["a", "b"].map(|name| (name.to_owned(), "disk".to_owned()));
+    disks.ids.lock().extend(same);
+    assert!(driver.create_volume(create("a"), LEFT).await.is_ok());
+    assert!(driver.create_volume(create("a"), LEFT).await.is_ok());
+    let failure = driver.create_volume(create("b"), LEFT).await.unwrap_err();
+    assert_eq!(failure.code, Code::Unavailable);
+
+    let request = DeleteVolumeRequest {
+        volume_id: "disk".to_owned(),
+        ..DeleteVolumeRequest::default()
+    };
+    driver.delete_volume(request, LEFT).await.unwrap();
+    assert!(driver.create_volume(create("b"), LEFT).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_does_not_shrink_to_a_limit() {
+    let (_disks, driver, _leads) = driver();
+    for (required_bytes, limit_bytes, expected) in [
+        (5, 0, Ok(10)),
+        (5, 10, Ok(10)),
+        (20, 20, Ok(20)),
+        (5, 9, Err(Code::OutOfRange)),
+    ] {
+        let request = proto::ControllerExpandVolumeRequest {
+            volume_id: "a".to_owned(),
+            capacity_range: Some(CapacityRange {
+                required_bytes,
+                limit_bytes,
+            }),
+            ..proto::ControllerExpandVolumeRequest::default()
+        };
+        let expanded = driver.expand_volume(request, LEFT).await;
+        let found = expanded.map(|it| it.capacity_bytes);
+        assert_eq!(found.map_err(|it| it.code), expected, "{limit_bytes}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_serves() {
     let (disks, driver, leads) = driver();
@@ -281,7 +341,7 @@ async fn only_the_leader_serves() {
     // What the sidecars ask before they wait for it.
     assert_eq!(driver.plugin_info().unwrap().name, "disks.csi.example.com");
     assert_eq!(driver.plugin_capabilities().capabilities.len(), 1);
-    assert_eq!(driver.capabilities().capabilities.len(), 6);
+    assert_eq!(driver.capabilities().capabilities.len(), 7);
 
     leads.send(true).unwrap();
     assert_eq!(driver.probe(), ProbeResponse { ready: Some(true) });
@@ -361,6 +421,25 @@ async fn volumes_are_listed_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wrong_page_is_rejected_without_a_list() {
+    let (disks, driver, _leads) = driver();
+    for (token, max_entries) in [("b", 0), ("", -1)] {
+        let volumes = ListVolumesRequest {
+            max_entries,
+            starting_token: token.to_owned(),
+        };
+        assert!(driver.list_volumes(volumes).await.is_err());
+        let snapshots = ListSnapshotsRequest {
+            max_entries,
+            starting_token: token.to_owned(),
+            ..ListSnapshotsRequest::default()
+        };
+        assert!(driver.list_snapshots(snapshots, LEFT).await.is_err());
+    }
+    assert_eq!(disks.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_snapshot_is_read_and_not_listed() {
     let (disks, driver, _leads) = driver();
     let list = async |id: &str, volume: &str| {
@@ -380,6 +459,9 @@ async fn one_snapshot_is_read_and_not_listed() {
 
     disks.fails("c", CloudError::NotFound("c".into()));
     assert_eq!(list("c", "").await, "", "no error");
+    disks.calls();
+    assert_eq!(list("a", "of-a").await, "a");
+    assert_eq!(list("a", "of-b").await, "", "both count");
     disks.calls();
     assert_eq!(list("", "of-b").await, "b");
     assert_eq!(list("", "").await, "a b");

@@ -406,18 +406,20 @@ fn a_snapshot_has_a_name_and_a_volume() {
 
 #[test]
 fn a_list_of_snapshots_is_about_one_or_many() {
+    let (one, volume) = (SnapshotId("s".into()), VolumeId("v".into()));
     for (id, volume, expected) in [
-        ("", "", Snapshots::All),
-        ("", "v", Snapshots::Of(VolumeId("v".into()))),
-        ("s", "", Snapshots::One(SnapshotId("s".into()))),
-        ("s", "v", Snapshots::One(SnapshotId("s".into()))),
+        ("", "", (None, None)),
+        ("", "v", (None, Some(&volume))),
+        ("s", "", (Some(&one), None)),
+        ("s", "v", (Some(&one), Some(&volume))),
     ] {
         let request = proto::ListSnapshotsRequest {
             snapshot_id: id.into(),
             source_volume_id: volume.into(),
             ..proto::ListSnapshotsRequest::default()
         };
-        assert_eq!(snapshots(&request), Ok(expected));
+        let found = snapshots(&request).unwrap();
+        assert_eq!((found.id.as_ref(), found.of.as_ref()), expected);
     }
 }
 
@@ -435,5 +437,69 @@ fn a_capacity_is_measured_for_a_class_and_a_place() {
             topology: place.map(|zone| map(&[(ZONE, zone)])),
         };
         assert_eq!(capacity(request(place), &all()), Ok(expected));
+    }
+}
+
+#[test]
+fn what_is_too_long_is_rejected_in_a_short_message() {
+    let (info, long) = (all(), "x".repeat(100_000));
+    let driver = info.driver.as_ref().unwrap();
+    let id = |bytes: usize| proto::DeleteVolumeRequest {
+        volume_id: "x".repeat(bytes),
+        secrets: Pairs::new(),
+    };
+    assert!(deleted_volume(id(MAX_ID)).is_ok());
+    let map = |bytes: usize| map(&[("k", "x".repeat(bytes - 1).as_str())]);
+    let class = |bytes: usize| CreateVolumeRequest {
+        parameters: map(bytes),
+        ..create()
+    };
+    assert!(new_volume(class(MAX_PAIRS), &info).is_ok());
+    let zones = |number: usize| topologies(vec![zone("a"); number], driver);
+    assert!(zones(MAX_TOPOLOGIES).is_ok());
+    let uses = |number: usize| checked(vec![mounted(Mode::SingleNodeWriter); number], driver);
+    assert!(uses(MAX_CAPABILITIES).is_ok());
+
+    let snapshots_of = proto::ListSnapshotsRequest {
+        source_volume_id: long.clone(),
+        ..proto::ListSnapshotsRequest::default()
+    };
+    let attributes = proto::ControllerModifyVolumeRequest {
+        volume_id: "v".into(),
+        mutable_parameters: map(MAX_PAIRS + 1),
+        ..proto::ControllerModifyVolumeRequest::default()
+    };
+    let detach = proto::ControllerUnpublishVolumeRequest {
+        volume_id: "v".into(),
+        node_id: "x".repeat(MAX_NODE + 1),
+        secrets: Pairs::new(),
+    };
+    let publish = proto::ControllerPublishVolumeRequest {
+        volume_id: "v".into(),
+        node_id: "i-1".into(),
+        volume_capability: Some(mounted(Mode::SingleNodeWriter)),
+        volume_context: map(MAX_PAIRS + 1),
+        ..proto::ControllerPublishVolumeRequest::default()
+    };
+    let other_key = Topology {
+        segments: Pairs::from([(long.clone(), String::new())]),
+    };
+    let rejected = [
+        deleted_volume(id(MAX_ID + 1)).err(),
+        new_volume(class(MAX_PAIRS + 1), &info).err(),
+        zones(MAX_TOPOLOGIES + 1).err(),
+        topologies(vec![zone(&"x".repeat(MAX_LABEL + 1))], driver).err(),
+        topologies(vec![other_key], driver).err(),
+        uses(MAX_CAPABILITIES + 1).err(),
+        snapshots(&snapshots_of).err(),
+        modification(attributes).err(),
+        attachment(detach).err(),
+        new_attachment(publish, &info).err(),
+        name(long).err(),
+    ];
+    for failure in rejected {
+        let failure = failure.unwrap();
+        assert_eq!(failure.code, Code::InvalidArgument);
+        assert!(failure.message.len() < 200, "{failure}");
     }
 }

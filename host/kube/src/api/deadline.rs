@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::stream;
 use http::Response;
-use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Limited, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -61,6 +61,22 @@ pub fn with_deadline(client: &Client) -> Client {
     Client::new(send, namespace).with_valid_until(valid_until)
 }
 
+/// Returns a client whose requests fail if an answer is longer than this, in bytes.
+#[must_use]
+pub fn with_limit(client: &Client, bytes: usize) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let valid_until = *client.valid_until();
+    let client = client.clone();
+    let send = service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let answer: Response<Body> = client.send(request).await?;
+            Ok::<_, kube::Error>(answer.map(|body| Limited::new(body, bytes)))
+        }
+    });
+    Client::new(send, namespace).with_valid_until(valid_until)
+}
+
 /// Times at which the last watch of each path starts.
 #[derive(Default)]
 struct Watches(Mutex<HashMap<String, Instant>>);
@@ -111,6 +127,17 @@ mod tests {
         api::{ApiError, Patch, Target, patch},
         testing::{FakeApi, stops_after},
     };
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_is_an_error() {
+        let api = FakeApi::default();
+        let node = json!({"metadata": {"name": "n1", "labels": {"a": "b".repeat(1000)}}});
+        for (limit, is_read) in [(100, false), (10_000, true)] {
+            api.answer("GET", "/api/v1/nodes/n1", 200, node.clone());
+            let nodes: Api<Node> = Api::all(with_limit(&api.client(), limit));
+            assert_eq!(nodes.get("n1").await.is_ok(), is_read, "{limit}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_unanswered_request_fails_and_the_next_one_is_sent() {

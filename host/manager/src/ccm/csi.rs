@@ -59,15 +59,13 @@ impl Csi {
     }
 
     /// Serves until `end`, and then waits until the plugin has answered what it was asked, but no
-    /// longer than this.
-    pub(super) async fn lead(&self, end: impl Future<Output = ()>, grace: Duration) {
+    /// longer than this. Returns whether it has.
+    pub(super) async fn lead(&self, end: impl Future<Output = ()>, grace: Duration) -> bool {
         self.leads.send_replace(true);
         end.await;
 
         self.leads.send_replace(false);
-        if timeout(grace, self.controller.idle()).await.is_err() {
-            tracing::warn!("the plugin is still at work on volumes, although this replica ends");
-        }
+        timeout(grace, self.controller.idle()).await.is_ok()
     }
 }
 
@@ -94,7 +92,10 @@ pub(super) fn check(provider: &ProviderInfo) -> anyhow::Result<()> {
 mod tests {
     use std::os::unix::net::UnixStream;
 
+    use async_trait::async_trait;
     use prometheus_client::registry::Registry;
+    use skydock_cloud::{AccessMode, Answers, CloudError, CsiDriver, StorageError, VolumeId};
+    use skydock_csi::proto::DeleteVolumeRequest;
 
     use super::*;
 
@@ -144,7 +145,8 @@ mod tests {
             stop.cancel();
         };
         let second = Duration::from_secs(1);
-        tokio::join!(csi.lead(stop.cancelled(), second), leads);
+        let (answered, ()) = tokio::join!(csi.lead(stop.cancelled(), second), leads);
+        assert!(answered);
         assert!(!*csi.leads.borrow(), "it does not lead any more");
 
         // Closing the socket is no failure.
@@ -159,5 +161,59 @@ mod tests {
             error.to_string().starts_with("cannot listen on "),
             "{error}"
         );
+    }
+
+    /// A cloud that answers after this time.
+    struct Slow(Duration);
+
+    #[async_trait]
+    impl CloudProvider for Slow {
+        fn info(&self) -> Arc<ProviderInfo> {
+            let driver = CsiDriver {
+                name: "metal.csi.example.com".into(),
+                topology_keys: Vec::new(),
+                access_modes: vec![AccessMode::SingleNodeWriter],
+                clones: false,
+            };
+            Arc::new(ProviderInfo {
+                driver: Some(driver),
+                ..info(Capability::Volumes)
+            })
+        }
+
+        async fn delete_volumes(
+            &self,
+            ids: &[VolumeId],
+        ) -> Result<Answers<(), StorageError>, CloudError> {
+            tokio::time::sleep(self.0).await;
+            Ok(ids.iter().map(|_| Ok(())).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_plugin_may_have_no_answer_when_it_ends() {
+        for (takes, expected) in [(50, true), (60_000, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("csi.sock");
+            let metrics = CsiMetrics::register(&mut Registry::default());
+            let provider: Arc<dyn CloudProvider> = Arc::new(Slow(Duration::from_millis(takes)));
+            let process = CancellationToken::new();
+            let csi = Csi::start(&path, provider, metrics, &process).unwrap();
+
+            let request = DeleteVolumeRequest {
+                volume_id: "a".into(),
+                ..DeleteVolumeRequest::default()
+            };
+            let controller = Arc::clone(&csi.controller);
+            let end = async {
+                tokio::spawn(async move {
+                    let left = Duration::from_secs(60);
+                    controller.delete_volume(request, left).await
+                });
+                tokio::time::sleep(Duration::from_millis(40)).await;
+            };
+            let answered = csi.lead(end, Duration::from_secs(1)).await;
+            assert_eq!(answered, expected, "{takes} ms");
+        }
     }
 }

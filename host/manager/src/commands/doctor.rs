@@ -7,6 +7,7 @@ mod ccm;
 mod checks;
 mod cloud;
 mod finding;
+mod permissions;
 mod read;
 mod report;
 mod scheduling;
@@ -26,7 +27,7 @@ use self::{
     ccm::Ccm,
     checks::Facts,
     report::Report,
-    snapshot::{Origin, Snapshot, Unknown, Workload},
+    snapshot::{CONTROLLERS, Origin, Snapshot, Unknown, Workload},
 };
 use super::migrate;
 use crate::{
@@ -44,6 +45,8 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let manifest = args.manifest.clone();
     let planned = blocking(async move { manifest.as_deref().map(planned).transpose() }).await?;
 
+    let named = args.kubeconfig.clone();
+    let has_master = args.master.is_some();
     let access = ClusterAccess {
         kubeconfig: args.kubeconfig.or_else(usual_kubeconfig),
         master: args.master,
@@ -69,6 +72,8 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         (Err(error), None) => return Err(error),
     };
     snapshot.planned = planned.unwrap_or_default();
+    let server = api_server.as_ref().filter(|_| has_master);
+    snapshot.kubectl = kubectl_flags(named.as_deref(), server);
 
     let node = args.node.as_deref();
     check_node(&snapshot, node)?;
@@ -90,15 +95,29 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 fn planned(file: &Path) -> anyhow::Result<Vec<Workload>> {
     let name = file.display().to_string();
     let documents = migrate::parse(&file::text(file)?).with_context(|| name.clone())?;
-    let read = |document: &serde_json::Value| {
-        let kind = document.get("kind")?.as_str()?;
-        Workload::read(kind, document, Origin::Manifest(name.clone()))
-    };
-    let planned: Vec<_> = documents.iter().filter_map(read).collect();
+    let mut planned = Vec::new();
+    for document in &documents {
+        let kind = document.get("kind").and_then(serde_json::Value::as_str);
+        let Some(kind) = kind.filter(|kind| *kind == "Pod" || CONTROLLERS.contains(kind)) else {
+            continue;
+        };
+        match Workload::read(kind, document, Origin::Manifest(name.clone())) {
+            Some(workload) => planned.push(workload),
+            None => bail!("{name}: a {kind} in it could not be decoded"),
+        }
+    }
     if planned.iter().all(|workload| Ccm::new(workload).is_none()) {
         bail!("{name}: no cloud-controller-manager was found in it");
     }
     Ok(planned)
+}
+
+/// Returns the flags of kubectl for the cluster that `--kubeconfig` and `--master` name.
+fn kubectl_flags(kubeconfig: Option<&Path>, server: Option<&http::Uri>) -> String {
+    let flag = |name: &str, value: String| format!(" --{name}={}", finding::quote(&value));
+    let kubeconfig = kubeconfig.map(|file| flag("kubeconfig", file.display().to_string()));
+    let server = server.map(|url| flag("server", url.to_string()));
+    [kubeconfig, server].into_iter().flatten().collect()
 }
 
 /// Returns the kubeconfig that kubectl would use, unless this runs in a Pod.
@@ -124,4 +143,25 @@ fn check_node(snapshot: &Snapshot, node: Option<&str>) -> anyhow::Result<()> {
         bail!("there is no node {name:?} in the cluster");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectl_is_told_which_cluster() {
+        let url: http::Uri = "https://192.0.2.1:6443/".parse().unwrap();
+        for (kubeconfig, server, expected) in [
+            (None, None, ""),
+            (Some("staging.conf"), None, " --kubeconfig=staging.conf"),
+            (
+                Some("a; b"),
+                Some(&url),
+                " --kubeconfig='a; b' --server=https://192.0.2.1:6443/",
+            ),
+        ] {
+            assert_eq!(kubectl_flags(kubeconfig.map(Path::new), server), expected);
+        }
+    }
 }

@@ -136,6 +136,7 @@ fn check_places(migrated: &[Migrated]) -> anyhow::Result<()> {
         let before = migrated.iter().take(index);
         let other = before
             .filter(|other| other.place == one.place)
+            .filter(|other| other.configuration.is_some() && one.configuration.is_some())
             .find(|other| other.configuration != one.configuration);
         if let Some(other) = other {
             bail!(

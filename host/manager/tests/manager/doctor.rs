@@ -127,6 +127,14 @@ fn the_doctor_says_when_nothing_is_known() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(said.contains("cannot use the kubeconfig"), "{said}");
 
+    let wrong = "users:\n- name: a\n  user:\n    token: S3CRET\n    password: [S3CRET\n";
+    let (code, out, said) = doctor(wrong, None, &[]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        said.contains("line 5 column 15") && !said.contains("S3C"),
+        "{said}"
+    );
+
     let (code, _, said) = doctor(server, Some("kind: Service\n"), &[]);
     assert_eq!(code, 2);
     assert!(

@@ -328,6 +328,35 @@ fn volumes_of_other_clusters_do_not_exist() {
 }
 
 #[test]
+fn only_the_cloud_can_say_that_nothing_was_created() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    world.hook("PATCH", "/_sim/settings", &json!({"volume_delay_ms": 5000}));
+    let new: Vec<_> = (0..MANY)
+        .map(|number| NewVolume {
+            requisite: Vec::new(),
+            preferred: Vec::new(),
+            ..new_volume(&format!("pvc-{number}"))
+        })
+        .collect();
+    create(&cloud, &new).unwrap();
+
+    // A proxy on the way answers.
+    let fails = |operation: &str| {
+        let failure = json!({"operation": operation, "status": 404});
+        world.hook("POST", "/_sim/failures", &failure);
+    };
+    fails("volumes.list");
+    let failed = create(&cloud, &new).unwrap_err();
+    assert!(matches!(failed, CloudError::Unavailable(_)), "{failed:?}");
+    for operation in ["zones.list", "volumes.get"] {
+        fails(operation);
+        assert_eq!(cases(&create(&cloud, &new[..1]).unwrap()), ["unavailable"]);
+    }
+    assert_eq!(world.all("volumes").len(), MANY);
+}
+
+#[test]
 fn only_the_cloud_can_say_that_a_volume_is_gone() {
     let mut world = World::start();
     // The cloud answers 404 with another code.

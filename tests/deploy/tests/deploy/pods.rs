@@ -317,6 +317,12 @@ fn sidecars_of_csi_use_the_socket_as_the_same_user() {
         let args = sidecar.args.clone().unwrap();
         let address = format!("--csi-address={}", socket.display());
         assert!(args.contains(&address), "{args:?}");
+        // A volume that takes long does not keep those of others waiting.
+        let workers = ["--worker-threads=100", "--workers=100"];
+        assert!(args.iter().any(|arg| workers.contains(&arg.as_str())));
+        for flag in ["--timeout=60s", "--kube-api-qps=50", "--kube-api-burst=100"] {
+            assert!(args.iter().any(|arg| arg == flag), "{flag}");
+        }
         // Those of a standby wait for it.
         assert!(!args.iter().any(|arg| arg.starts_with("--leader-election")));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A control plane, and a node that has Skydock's image.
+//! A control plane, and a node that has Skydock's images.
 
 use std::{
     fs,
@@ -14,8 +14,7 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use skydock_clusters::{Error, NodeSpec, Plane as _, RealPlane};
-use skydock_image::Layer;
-use skydock_story::image;
+use skydock_image::{Image, Layer};
 use skydock_support::{Paths, Seen, eventually, last_lines};
 use tempfile::TempDir;
 
@@ -44,21 +43,22 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the node; returns `None` if this machine cannot run it and the test is to be skipped.
-    pub(crate) async fn start(node: &NodeSpec) -> Result<Option<Self>> {
+    /// Starts the node, with these images by their names; returns `None` if this machine cannot run
+    /// it and the test is to be skipped.
+    pub(crate) async fn start(node: &NodeSpec, images: &[(&str, Image)]) -> Result<Option<Self>> {
         let paths = Paths::of_checkout()?;
         let plane = RealPlane::start().await?;
         let dir = tempfile::Builder::new()
             .prefix("skydock-drop-in-")
             .tempdir()?;
-        let archive = dir.path().join("skydock.tar");
-        skydock_image::write(
-            image::IMAGE,
-            &[image::of_checkout()?],
-            Layer::Plain,
-            &archive,
-        )?;
-        match plane.start_container_node(node, &[archive]).await {
+        let mut archives = Vec::new();
+        for (at, (name, image)) in images.iter().enumerate() {
+            let archive = dir.path().join(format!("{at}.tar"));
+            let image = std::slice::from_ref(image);
+            skydock_image::write(name, image, Layer::Plain, &archive)?;
+            archives.push(archive);
+        }
+        match plane.start_container_node(node, &archives).await {
             Ok(_) => {}
             Err(error @ Error::NoContainers { .. }) if std::env::var_os(SKIP).is_some() => {
                 eprintln!("skipped: {error}");

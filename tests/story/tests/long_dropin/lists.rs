@@ -16,7 +16,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skydock_clusters::PAUSE;
-use skydock_story::image::IMAGE;
+use skydock_story::image::{IMAGE, SHELL_IMAGE};
 use skydock_support::{Seen, eventually};
 
 use crate::cluster::{
@@ -44,6 +44,14 @@ const CHANGES: [(&str, Change); 4] = [
 ];
 /// A namespace that a list names for its Lease.
 const OTHER_NAMESPACE: &str = "openshift-cloud-controller-manager";
+/// What scripts of shells read, if it exists: the address of the API server. Here it is that of its
+/// Service.
+const API_SERVER: (&str, &str) = (
+    "/etc/kubernetes/apiserver-url.env",
+    "KUBERNETES_SERVICE_HOST=10.96.0.1\nKUBERNETES_SERVICE_PORT=443\n",
+);
+/// An address that nobody has (RFC 5737).
+const NOWHERE: &str = "192.0.2.1";
 /// Where the configuration of the cloud is, if a list has none.
 const CLOUD_CONFIG: &str = "/etc/skydock/cloud";
 const AWS: &str = "[Global]\nRegion = eu-west-1\n";
@@ -93,7 +101,7 @@ struct List {
     provider: Option<String>,
     #[serde(default)]
     command: Vec<String>,
-    /// The program that a script of its shell starts with the arguments. The image has no shell.
+    /// The program that its script starts with the arguments. It needs the image with a shell.
     shell: Option<String>,
     args: Vec<String>,
     /// Names of environment variables with secrets.
@@ -156,6 +164,19 @@ impl List {
         )
     }
 
+    /// Returns the script that starts a program with the arguments.
+    fn script(&self, program: &str) -> String {
+        let (file, _) = API_SERVER;
+        let mut script = format!(
+            "#!/bin/bash\nset -o allexport\nif [[ -f {file} ]]; then\n  source {file}\nfi\nexec {program}"
+        );
+        for arg in &self.args {
+            script += " \\\n  ";
+            script += arg;
+        }
+        script
+    }
+
     fn change(&self) -> Option<Change> {
         let mut changes = CHANGES.iter();
         let (_, change) = changes.find(|(name, _)| *name == self.name)?;
@@ -203,6 +224,10 @@ impl List {
         if self.flag("cloud-config").is_none() {
             files.insert(CLOUD_CONFIG.to_owned(), cloud.to_owned());
         }
+        if self.shell.is_some() {
+            let (path, content) = API_SERVER;
+            files.insert(path.to_owned(), content.to_owned());
+        }
         let config = "/etc/skydock/config.yaml".to_owned();
         files.insert(config, self.configuration());
         Ok(files)
@@ -225,7 +250,7 @@ impl List {
         let note = match self.change() {
             Some(Change::Added(flag)) => format!("with {flag}"),
             Some(Change::Rejected(flag)) => format!("because of {flag}"),
-            None if self.shell.is_some() => "without its shell".to_owned(),
+            None if self.shell.is_some() => "in the image with a shell".to_owned(),
             None => String::new(),
         };
         line([
@@ -395,19 +420,24 @@ impl Site<'_> {
             .env
             .iter()
             .map(|name| json!({"name": name, "value": "secret"}));
-        let env: Vec<_> = env.collect();
+        let mut env: Vec<_> = env.collect();
         let mut container = json!({
             "name": CONTAINER,
             "image": IMAGE,
-            "args": args,
-            "env": env,
             "volumeMounts": mounts,
         });
         if let Some(program) = &list.shell {
-            container["command"] = json!([program]);
-        } else if !list.command.is_empty() {
-            container["command"] = json!(list.command);
+            container["image"] = json!(SHELL_IMAGE);
+            container["command"] = json!(["/bin/bash", "-c", list.script(program)]);
+            // Without what the script reads, it would not find the API server.
+            env.push(json!({"name": "KUBERNETES_SERVICE_HOST", "value": NOWHERE}));
+        } else {
+            container["args"] = json!(args);
+            if !list.command.is_empty() {
+                container["command"] = json!(list.command);
+            }
         }
+        container["env"] = json!(env);
         if let Some(probe) = &list.probe {
             container["livenessProbe"] = probe.probe("/healthz", &self.token, 10);
             // It is not in the manifests, and shows the result of the other one.

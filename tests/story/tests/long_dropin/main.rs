@@ -1,7 +1,8 @@
 //! Skydock in the place of other cloud-controller-managers: in its image, on a real node.
 //!
-//! Manifests of others run with another image and with mounts (`lists`). What keeps such a Pod from
-//! running is found by `skydock doctor`, and what that prints fixes it (`traps`).
+//! Manifests of others run with another image and with mounts (`lists`); those with a script, with
+//! the image that has a shell. What keeps such a Pod from running is found by `skydock doctor`, and
+//! what that prints fixes it (`traps`).
 //!
 //! Needs root. Where that is missing, `SKYDOCK_NO_CONTAINERS=1` skips it.
 #![allow(
@@ -19,6 +20,7 @@ mod lists;
 mod traps;
 
 use skydock_clusters::NodeSpec;
+use skydock_story::image::{self, IMAGE, SHELL_IMAGE};
 use tokio::sync::Mutex;
 
 use crate::cluster::{Cluster, NODE};
@@ -31,7 +33,10 @@ async fn manifests_of_others_need_only_image_and_mounts() {
     let _alone = ALONE.lock().await;
     // A node of another cloud: no plugin is asked about it, so clouds are not needed.
     let node = NodeSpec::new(NODE);
-    let started = Box::pin(Cluster::start(&node)).await;
+    let image = image::of_checkout().expect("everything is built");
+    let shell = image::with_shell(image.clone()).expect("the shell is downloaded");
+    let images = [(IMAGE, image), (SHELL_IMAGE, shell)];
+    let started = Box::pin(Cluster::start(&node, &images)).await;
     let Some(cluster) = started.expect("the node starts") else {
         return;
     };
@@ -48,7 +53,8 @@ async fn manifests_of_others_need_only_image_and_mounts() {
 async fn the_doctor_finds_traps_and_its_fixes_work() {
     let _alone = ALONE.lock().await;
     let node = NodeSpec::new(NODE).without_provider_id();
-    let started = Box::pin(Cluster::start(&node)).await;
+    let images = [(IMAGE, image::of_checkout().expect("everything is built"))];
+    let started = Box::pin(Cluster::start(&node, &images)).await;
     let Some(cluster) = started.expect("the node starts") else {
         return;
     };

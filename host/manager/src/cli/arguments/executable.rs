@@ -44,7 +44,7 @@ pub(crate) fn recognize(word: &str) -> Word {
 }
 
 /// Returns true for a flag of `go-runner`, which is before the path of the program that it starts.
-pub(super) fn is_flag_of_starter(name: &str) -> bool {
+pub(crate) fn is_flag_of_starter(name: &str) -> bool {
     ["also-stdout", "log-file", "redirect-stderr"].contains(&name)
 }
 

@@ -86,6 +86,13 @@ impl Ccm {
         image_name(&self.container) == "skydock" || self.flags.value("plugin-dir").is_some()
     }
 
+    /// Returns true if only an administrator can have created it: what calls itself a
+    /// cloud-controller-manager in another namespace may be anybody's. `accounts` are those outside
+    /// of kube-system that may change nodes.
+    pub(super) fn is_trusted(&self, accounts: &[Account]) -> bool {
+        self.workload.namespace == LEASE_NAMESPACE || accounts.contains(&self.account())
+    }
+
     /// Returns its Lease, unless it needs none.
     pub(super) fn lease(&self) -> Option<LeaseName> {
         if !self.flags.is_on("leader-elect", true) {

@@ -17,8 +17,8 @@ use k8s_openapi::api::{
 
 use super::{
     ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
-    finding::{Finding, names},
-    snapshot::{Known, Snapshot},
+    finding::{Finding, Fix, names, quote, target},
+    snapshot::{Known, Origin, Snapshot},
 };
 use crate::config::LeaseName;
 
@@ -109,6 +109,8 @@ pub(super) struct Facts<'a> {
     node: Option<&'a str>,
     /// Cloud-controller-managers in the cluster that the manifest does not replace.
     live: Vec<Ccm>,
+    /// What looks like one, and may be anybody's.
+    lookalikes: Vec<Ccm>,
     /// Those in the manifest.
     planned: Vec<Ccm>,
 }
@@ -122,10 +124,14 @@ impl<'a> Facts<'a> {
         let planned: Vec<Ccm> = snapshot.planned.iter().filter_map(Ccm::new).collect();
         let mut live = ccm::find(known(&snapshot.workloads), known(&snapshot.pods));
         live.retain(|it| !planned.iter().any(|new| new.workload.is(&it.workload)));
+        let (live, lookalikes) = live
+            .into_iter()
+            .partition(|it| it.is_trusted(&snapshot.trusted));
         Self {
             snapshot,
             node,
             live,
+            lookalikes,
             planned,
         }
     }
@@ -145,10 +151,25 @@ impl<'a> Facts<'a> {
         let planned = self.planned.iter();
         let planned = planned.map(|ccm| format!("{} (in the manifest)", ccm.workload.title()));
         let live = self.live.iter().map(|ccm| ccm.workload.title());
-        match names(planned.chain(live)).as_str() {
+        let found = match names(planned.chain(live)).as_str() {
             "" => format!("{nodes}; no cloud-controller-manager was found"),
             ccms => format!("{nodes}; cloud-controller-managers: {ccms}"),
+        };
+        match self.lookalikes() {
+            Some(told) => format!("{found}; {told}"),
+            None => found,
         }
+    }
+
+    /// Names what looks like a cloud-controller-manager, and was not looked at.
+    fn lookalikes(&self) -> Option<String> {
+        let titles = self.lookalikes.iter().map(|ccm| ccm.workload.title());
+        (!self.lookalikes.is_empty()).then(|| {
+            format!(
+                "outside of {LEASE_NAMESPACE}, with accounts that may not change nodes, and therefore ignored: {}",
+                names(titles)
+            )
+        })
     }
 
     /// Returns the cloud-controller-managers in the manifest and in the cluster.
@@ -160,6 +181,53 @@ impl<'a> Facts<'a> {
     fn stopped(&self) -> impl Iterator<Item = &Ccm> {
         self.ccms()
             .filter(|it| it.workload.replicas != Some(0) && !it.pods.iter().any(is_ready))
+    }
+
+    /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody knows
+    /// who does.
+    fn may_lead(&self, ccm: &Ccm) -> bool {
+        let runs = ccm.pods.iter().any(is_ready);
+        let Some(lease) = ccm.lease() else {
+            return runs;
+        };
+        let Ok(leases) = self.leases() else {
+            return runs;
+        };
+        let held = leases.iter().find(|it| it.is(&lease));
+        let Some(holder) = held.and_then(|it| it.holder) else {
+            return false;
+        };
+
+        let holds = |it: &Ccm| it.pods.iter().any(|pod| is_holder(pod, holder));
+        let others = self.live.iter();
+        let mut others = others.filter(|it| !it.workload.is(&ccm.workload));
+        holds(ccm) || runs && !others.any(holds)
+    }
+
+    /// Returns how a cloud-controller-manager is stopped: by a command only if it does not lead, and
+    /// can be started again in the same way.
+    fn stop(&self, ccm: &Ccm) -> Fix {
+        let workload = &ccm.workload;
+        let title = workload.title();
+        if let Origin::Manifest(file) = &workload.origin {
+            return Fix::Text(format!(
+                "apply {file} only after the other one is stopped; look before how that is started again"
+            ));
+        }
+        if self.may_lead(ccm) {
+            return Fix::Text(format!(
+                "as the last step of a migration, stop {title}: it may lead. Look before how it is started again (kubectl get --output=yaml)"
+            ));
+        }
+        match target(workload) {
+            Some((kind @ ("deployment" | "statefulset"), name)) => Fix::Command(format!(
+                "kubectl --namespace {} scale {kind} {name} --replicas=0",
+                quote(&workload.namespace)
+            )),
+            _ => Fix::Text(format!(
+                "if it is not needed, delete {title}; keep its manifest before (kubectl get --output=yaml)"
+            )),
+        }
     }
 
     fn nodes(&self) -> Known<&'a [Node]> {
@@ -206,7 +274,9 @@ impl<'a> Facts<'a> {
             names
                 .iter()
                 .any(|it| it.namespace == namespace && it.name == name)
-                || name.contains("cloud-controller-manager") && !name.contains("operator")
+                || namespace == LEASE_NAMESPACE
+                    && name.contains("cloud-controller-manager")
+                    && !name.contains("operator")
         };
         let now = self.snapshot.now;
         let found = leases.iter().filter(is_one);
@@ -234,6 +304,12 @@ impl<'a> Leads<'a> {
             lease,
             holder: holder.filter(|holder| is_valid && !holder.is_empty()),
         }
+    }
+
+    fn is(&self, name: &LeaseName) -> bool {
+        let metadata = &self.lease.metadata;
+        metadata.namespace.as_ref() == Some(&name.namespace)
+            && metadata.name.as_ref() == Some(&name.name)
     }
 
     fn title(&self) -> String {
@@ -272,6 +348,18 @@ fn pod_name(pod: &Pod) -> (&str, &str) {
     )
 }
 
+/// Returns true if the identity of the holder of a Lease is that of a Pod.
+fn is_holder(pod: &Pod, holder: &str) -> bool {
+    let (_, name) = pod_name(pod);
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    // In the network of the node, the name of the host is that of the node.
+    [Some(name), node].into_iter().flatten().any(|name| {
+        holder
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    })
+}
+
 /// Returns true if all containers of the Pod are ready, or run without having said more yet.
 fn is_ready(pod: &Pod) -> bool {
     let Some(status) = &pod.status else {
@@ -279,7 +367,10 @@ fn is_ready(pod: &Pod) -> bool {
     };
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let ready = conditions.iter().find(|it| it.type_ == "Ready");
-    status.phase.as_deref() == Some("Running") && ready.is_none_or(|it| it.status == "True")
+    let stays = pod.metadata.deletion_timestamp.is_none();
+    stays
+        && status.phase.as_deref() == Some("Running")
+        && ready.is_none_or(|it| it.status == "True")
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::snapshot::{Origin, Workload};
 
 /// Number of names in a sentence.
-const NAMES: usize = 8;
+pub(super) const NAMES: usize = 8;
+/// The end of a command that creates objects.
+const APPLY: &str = " | kubectl apply --filename -";
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -74,6 +76,17 @@ impl Finding {
         self
     }
 
+    /// Adds a command that creates an object, or changes it.
+    pub(super) fn apply(self, object: &Value) -> Self {
+        self.run(format!("printf %s {}{APPLY}", quote(&object.to_string())))
+    }
+
+    /// Adds a step.
+    pub(super) fn step(mut self, fix: Fix) -> Self {
+        self.fix.push(fix);
+        self
+    }
+
     pub(super) fn text(mut self, text: impl Into<String>) -> Self {
         self.fix.push(Fix::Text(text.into()));
         self
@@ -110,7 +123,14 @@ impl PodPatch {
                 self.in_words()
             ))],
             Origin::Cluster => {
-                let mut fixes = vec![Fix::Command(self.command(workload))];
+                let Some(command) = self.command(workload) else {
+                    return vec![Fix::Text(format!(
+                        "in the Pod of {}: {}",
+                        workload.title(),
+                        self.in_words()
+                    ))];
+                };
+                let mut fixes = vec![Fix::Command(command)];
                 if let Some(manager) = &workload.managed_by {
                     fixes.push(Fix::Text(format!(
                         "{manager} manages {}: change it there, too, or the change is lost",
@@ -132,8 +152,9 @@ impl PodPatch {
         }
     }
 
-    fn command(&self, workload: &Workload) -> String {
-        let (kind, patch) = match self {
+    fn command(&self, workload: &Workload) -> Option<String> {
+        let (kind, name) = target(workload)?;
+        let (format, patch) = match self {
             Self::Merge(fields) => (
                 "merge",
                 json!({"spec": {"template": {"spec": fields}}}).to_string(),
@@ -144,19 +165,45 @@ impl PodPatch {
                     .to_string(),
             ),
         };
-        format!(
-            "kubectl --namespace {} patch {} {} --type={kind} --patch {}",
+        Some(format!(
+            "kubectl --namespace {} patch {kind} {name} --type={format} --patch {}",
             quote(&workload.namespace),
-            workload.kind.to_lowercase(),
-            quote(&workload.name),
             quote(&patch)
-        )
+        ))
     }
 }
 
 /// Returns a JSON pointer as a path of fields.
 fn dotted(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")
+}
+
+/// Returns kind and name of a workload for a command; `None` if no command is made for it. Whoever
+/// creates a Pod chooses the kind and the name of its owner, which need not be valid.
+pub(super) fn target(workload: &Workload) -> Option<(&'static str, Cow<'_, str>)> {
+    let kind = match workload.kind.as_str() {
+        "Deployment" => "deployment",
+        "DaemonSet" => "daemonset",
+        "StatefulSet" => "statefulset",
+        "ReplicaSet" => "replicaset",
+        "Job" => "job",
+        _ => return None,
+    };
+    // kubectl would take it for a flag.
+    let is_flag = workload.name.starts_with('-');
+    (!is_flag).then(|| (kind, quote(&workload.name)))
+}
+
+/// Returns a command for the cluster that was read. `flags` are those that tell kubectl which one
+/// that is.
+pub(super) fn for_cluster(command: &str, flags: &str) -> String {
+    if let Some(rest) = command.strip_prefix("kubectl ") {
+        return format!("kubectl{flags} {rest}");
+    }
+    match command.strip_suffix(APPLY) {
+        Some(objects) => format!("{objects} | kubectl{flags} apply --filename -"),
+        None => command.to_owned(),
+    }
 }
 
 /// Quotes a word for a shell.
@@ -195,6 +242,22 @@ mod tests {
             ("it's", r"'it'\''s'"),
         ] {
             assert_eq!(quote(word), expected);
+        }
+    }
+
+    #[test]
+    fn commands_name_the_cluster() {
+        let flags = " --kubeconfig='a b'";
+        for (command, expected) in [
+            ("kubectl get nodes", "kubectl --kubeconfig='a b' get nodes"),
+            (
+                "printf %s '{}' | kubectl apply --filename -",
+                "printf %s '{}' | kubectl --kubeconfig='a b' apply --filename -",
+            ),
+            ("skydock config check a", "skydock config check a"),
+        ] {
+            assert_eq!(for_cluster(command, flags), expected);
+            assert_eq!(for_cluster(command, ""), command);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Reads the cluster for `skydock doctor`. Nothing is written: an access review, which is sent like
 //! an object, is not kept by the API server.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -15,16 +17,22 @@ use k8s_openapi::{
 use kube::{Client, Resource, api::ListParams, core::Request};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use skydock_kube::api::{with_causes, with_deadline};
+use skydock_kube::api::{with_causes, with_deadline, with_limit};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
-    ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
+    ccm::{self, Ccm, LEASE_NAMESPACE},
+    permissions::{CHANGES_NODES, Permission, needed},
     scheduling::host_ports,
-    snapshot::{Known, Lack, Origin, Snapshot, Unknown, Workload, decode},
+    snapshot::{Account, Known, Lack, Origin, Snapshot, Unknown, Workload, decode},
 };
 
 /// Number of objects in a page.
 const PAGE: u32 = 500;
+/// Bytes of an answer. A page of the largest Pods that are usual has a tenth of it.
+const ANSWER: usize = 64 << 20;
+/// How long the cluster is read. What was not read until then is not known.
+const READ: Duration = Duration::from_mins(5);
 /// Number of pages of a list.
 const PAGES: usize = 100;
 
@@ -34,49 +42,19 @@ const PAGES: usize = 100;
 struct Page {
     #[serde(default)]
     metadata: ListMeta,
+    /// What has no such field is no list.
+    #[serde(deserialize_with = "Option::deserialize")]
     items: Option<Vec<Value>>,
 }
 
-/// The permissions of Skydock in `deploy/base/rbac.yaml`: verb, group, resource, and the name of the
-/// only object, if it is one. Those with `true` are needed in the namespace of the Lease only.
-const PERMISSIONS: &[(&str, &str, &str, &str, bool)] = &[
-    ("list", "", "nodes", "", false),
-    ("watch", "", "nodes", "", false),
-    ("list", "", "services", "", false),
-    ("watch", "", "services", "", false),
-    ("get", "", "namespaces", "kube-system", false),
-    ("create", "", "events", "", false),
-    ("patch", "", "events", "", false),
-    ("patch", "", "nodes", "", false),
-    ("delete", "", "nodes", "", false),
-    ("patch", "", "nodes/status", "", false),
-    ("patch", "", "services/status", "", false),
-    ("create", "coordination.k8s.io", "leases", "", true),
-    ("get", "coordination.k8s.io", "leases", LEASE_NAME, true),
-    ("list", "coordination.k8s.io", "leases", LEASE_NAME, true),
-    ("watch", "coordination.k8s.io", "leases", LEASE_NAME, true),
-    ("update", "coordination.k8s.io", "leases", LEASE_NAME, true),
-    ("create", "", "configmaps", "", true),
-    (
-        "get",
-        "",
-        "configmaps",
-        "cloud-controller-manager-load-balancer-nodes",
-        true,
-    ),
-    (
-        "update",
-        "",
-        "configmaps",
-        "cloud-controller-manager-load-balancer-nodes",
-        true,
-    ),
-];
+/// Number of accounts whose permissions are asked for.
+const ACCOUNTS: usize = 20;
 
 /// Reads everything that checks look at.
 pub(super) async fn snapshot(client: &Client) -> Snapshot {
     let reader = Reader {
-        client: with_deadline(client),
+        client: with_limit(&with_deadline(client), ANSWER),
+        until: Instant::now() + READ,
     };
     let now = Timestamp::now();
     if let Err(error) = reader.client.apiserver_version().await
@@ -90,6 +68,8 @@ pub(super) async fn snapshot(client: &Client) -> Snapshot {
 
 struct Reader {
     client: Client,
+    /// When nothing more is read.
+    until: Instant,
 }
 
 impl Reader {
@@ -97,6 +77,11 @@ impl Reader {
         let mut all = Snapshot::new(now, None);
         let notices = &mut all.notices;
         all.nodes = self.list::<Node>(None, "", notices, |_| true).await;
+        if all.nodes.as_ref().is_ok_and(Vec::is_empty) {
+            notices.push(
+                "the cluster has no nodes, so most checks have nothing to look at".to_owned(),
+            );
+        }
         all.pods = self.pods(notices).await;
         all.workloads = self.workloads(notices).await;
         let on_nodes = "involvedObject.kind=Node,reason=FailedToInitialize";
@@ -117,6 +102,11 @@ impl Reader {
             all.workloads.as_deref().unwrap_or_default(),
             all.pods.as_deref().unwrap_or_default(),
         );
+        all.trusted = self.trusted(&ccms, &mut all.notices).await;
+        let ccms: Vec<_> = ccms
+            .into_iter()
+            .filter(|it| it.is_trusted(&all.trusted))
+            .collect();
         all.leases = self.leases(&ccms, &mut all.notices).await;
         all.lacks = self.lacks(&ccms).await;
         all
@@ -165,8 +155,7 @@ impl Reader {
         for _ in 0..PAGES {
             let request = Request::new(path).list(&params);
             let request = request.map_err(|error| Unknown(error.to_string()))?;
-            let page = self.client.request::<Page>(request).await;
-            let page = page.map_err(|error| unknown(&format!("list {plural}"), &error))?;
+            let page: Page = self.request(request, &format!("list {plural}")).await?;
             page.items.into_iter().flatten().for_each(&mut each);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
@@ -218,19 +207,22 @@ impl Reader {
         all: &mut Vec<Workload>,
     ) -> Known<()> {
         let (kind, plural) = (K::kind(&()), K::plural(&()));
-        let mut add = |item: Value| {
-            let workload = Workload::read(&kind, &item, Origin::Cluster);
-            all.extend(workload.filter(|it| Ccm::new(it).is_some()));
+        let mut undecoded = 0_usize;
+        let mut add = |item: Value| match Workload::read(&kind, &item, Origin::Cluster) {
+            Some(workload) => all.extend(Some(workload).filter(|it| Ccm::new(it).is_some())),
+            None => undecoded += 1,
         };
         let path = K::url_path(&(), None);
-        let Err(Unknown(why)) = self.pages(&path, &plural, "", notices, &mut add).await else {
-            return Ok(());
-        };
-        let path = K::url_path(&(), Some(LEASE_NAMESPACE));
-        self.pages(&path, &plural, "", notices, &mut add).await?;
-        notices.push(format!(
-            "only {plural} of {LEASE_NAMESPACE} were read: {why}"
-        ));
+        if let Err(Unknown(why)) = self.pages(&path, &plural, "", notices, &mut add).await {
+            let path = K::url_path(&(), Some(LEASE_NAMESPACE));
+            self.pages(&path, &plural, "", notices, &mut add).await?;
+            notices.push(format!(
+                "only {plural} of {LEASE_NAMESPACE} were read: {why}"
+            ));
+        }
+        if undecoded > 0 {
+            notices.push(format!("{undecoded} {plural} could not be decoded"));
+        }
         Ok(())
     }
 
@@ -241,6 +233,16 @@ impl Reader {
         namespaces.push(LEASE_NAMESPACE.to_owned());
         namespaces.sort();
         namespaces.dedup();
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        namespaces.retain(|it| {
+            let is_valid = !it.is_empty() && it.chars().all(is_name);
+            if !is_valid {
+                notices.push(format!(
+                    "--leader-elect-resource-namespace={it:?} is no namespace"
+                ));
+            }
+            is_valid
+        });
 
         let mut all = Vec::new();
         for namespace in namespaces {
@@ -249,44 +251,49 @@ impl Reader {
         Ok(all)
     }
 
+    /// Returns the accounts of cloud-controller-managers outside of kube-system that may change
+    /// nodes, which nobody but an administrator can allow.
+    async fn trusted(&self, ccms: &[Ccm], notices: &mut Vec<String>) -> Vec<Account> {
+        let others = ccms.iter().filter(|it| !it.is_trusted(&[]));
+        let accounts: BTreeSet<_> = others.map(Ccm::account).collect();
+        if accounts.len() > ACCOUNTS {
+            notices.push(format!(
+                "{} accounts of what looks like a cloud-controller-manager outside of {LEASE_NAMESPACE}: only {ACCOUNTS} were looked at",
+                accounts.len()
+            ));
+        }
+
+        let mut trusted = Vec::new();
+        for account in accounts.into_iter().take(ACCOUNTS) {
+            match self.is_allowed(review(&account, &CHANGES_NODES)).await {
+                Ok(true) => trusted.push(account),
+                Ok(false) => {}
+                Err(Unknown(why)) => {
+                    notices.push(format!(
+                        "what looks like a cloud-controller-manager outside of {LEASE_NAMESPACE} was ignored: {why}"
+                    ));
+                    break;
+                }
+            }
+        }
+        trusted
+    }
+
     /// Asks which permissions the accounts of Skydock do not have.
     async fn lacks(&self, ccms: &[Ccm]) -> Known<Vec<Lack>> {
+        let mut asked = BTreeSet::new();
         let mut lacks = Vec::new();
         for ccm in ccms.iter().filter(|ccm| ccm.is_skydock()) {
             let account = ccm.account();
-            let place = ccm
-                .lease()
-                .map_or_else(|| LEASE_NAMESPACE.to_owned(), |it| it.namespace);
-            for &(verb, group, resource, name, local) in PERMISSIONS {
-                let namespace = local.then(|| place.clone());
-                let name = match ccm.lease() {
-                    Some(lease) if name == LEASE_NAME => lease.name,
-                    _ => name.to_owned(),
-                };
-                let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-                let review = json!({
-                    "apiVersion": "authorization.k8s.io/v1",
-                    "kind": "SubjectAccessReview",
-                    "spec": {
-                        "user": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
-                        "groups": [
-                            "system:serviceaccounts",
-                            format!("system:serviceaccounts:{}", account.namespace),
-                            "system:authenticated",
-                        ],
-                        "resourceAttributes": {
-                            "verb": verb, "group": group, "resource": plural, "subresource": subresource,
-                            "name": name, "namespace": namespace,
-                        },
-                    },
-                });
-                if !self.is_allowed(review).await? {
+            for permission in needed(ccm.lease()) {
+                if !asked.insert((account.clone(), permission.clone())) {
+                    continue;
+                }
+                if !self.is_allowed(review(&account, &permission)).await? {
+                    let account = account.clone();
                     lacks.push(Lack {
-                        account: account.clone(),
-                        verb,
-                        group,
-                        resource,
-                        namespace,
+                        account,
+                        permission,
                     });
                 }
             }
@@ -295,14 +302,68 @@ impl Reader {
     }
 
     async fn is_allowed(&self, review: Value) -> Known<bool> {
+        let what = "ask for the permissions of an account";
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(review.to_string().into_bytes())
             .map_err(|error| Unknown(error.to_string()))?;
-        let answer = self.client.request::<Value>(request).await;
-        let answer =
-            answer.map_err(|error| unknown("ask for the permissions of an account", &error))?;
-        Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
+        let answer = self.request::<Value>(request, what).await?;
+        decision(&answer).map_err(|why| Unknown(format!("cannot {what}: {why}")))
+    }
+
+    async fn request<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Vec<u8>>,
+        what: &str,
+    ) -> Known<T> {
+        match timeout_at(self.until, self.client.request::<T>(request)).await {
+            Ok(answer) => answer.map_err(|error| unknown(what, &error)),
+            Err(_) => Err(Unknown(format!(
+                "cannot {what}: reading the cluster takes longer than {} s",
+                READ.as_secs()
+            ))),
+        }
+    }
+}
+
+/// Returns the question whether an account has a permission.
+fn review(account: &Account, permission: &Permission) -> Value {
+    let Permission {
+        verb,
+        group,
+        resource,
+        name,
+        namespace,
+    } = permission;
+    let (plural, subresource) = resource.split_once('/').unwrap_or((*resource, ""));
+    json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
+            "groups": [
+                "system:serviceaccounts",
+                format!("system:serviceaccounts:{}", account.namespace),
+                "system:authenticated",
+            ],
+            "resourceAttributes": {
+                "verb": verb, "group": group, "resource": plural, "subresource": subresource,
+                "name": name.as_deref().unwrap_or_default(), "namespace": namespace,
+            },
+        },
+    })
+}
+
+/// Reads the answer to a question for a permission. An authorizer that has failed denies nothing.
+fn decision(answer: &Value) -> Result<bool, String> {
+    let allowed = answer.pointer("/status/allowed").and_then(Value::as_bool);
+    let error = answer.pointer("/status/evaluationError");
+    let error = error.and_then(Value::as_str).unwrap_or_default();
+    match allowed {
+        Some(true) => Ok(true),
+        Some(false) if error.is_empty() => Ok(false),
+        Some(false) => Err(error.to_owned()),
+        None => Err("the answer has no decision".to_owned()),
     }
 }
 
@@ -321,46 +382,27 @@ mod tests {
 
     use super::*;
 
-    const RBAC: &str = include_str!("../../../../../deploy/base/rbac.yaml");
-
     #[test]
-    fn the_permissions_are_those_of_the_manifest() {
-        let documents = crate::commands::migrate::parse(RBAC).unwrap();
-        let mut manifest = Vec::new();
-        for document in &documents {
-            for rule in document["rules"].as_array().into_iter().flatten() {
-                let texts = |field: &str| -> Vec<String> {
-                    let list = rule[field].as_array().into_iter().flatten();
-                    list.map(|it| it.as_str().unwrap().to_owned()).collect()
-                };
-                let name = texts("resourceNames").first().cloned().unwrap_or_default();
-                let local = document["kind"] == "Role";
-                for (verb, resource) in texts("verbs").into_iter().flat_map(|verb| {
-                    texts("resources")
-                        .into_iter()
-                        .map(move |it| (verb.clone(), it))
-                }) {
-                    manifest.push((
-                        verb,
-                        texts("apiGroups")[0].clone(),
-                        resource,
-                        name.clone(),
-                        local,
-                    ));
-                }
-            }
+    fn what_is_not_decided_is_not_denied() {
+        for (answer, expected) in [
+            (json!({"status": {"allowed": true}}), Some(true)),
+            (
+                json!({"status": {"allowed": false, "reason": "no"}}),
+                Some(false),
+            ),
+            (
+                json!({"status": {"allowed": false, "evaluationError": "timed out"}}),
+                None,
+            ),
+            (
+                json!({"status": {"allowed": true, "evaluationError": "timed out"}}),
+                Some(true),
+            ),
+            (json!({"kind": "Status", "status": "Failure"}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(decision(&answer).ok(), expected, "{answer}");
         }
-        let mut listed: Vec<_> = PERMISSIONS
-            .iter()
-            .map(|(verb, group, resource, name, local)| {
-                let [verb, group, resource, name] =
-                    [verb, group, resource, name].map(|it| (*it).to_owned());
-                (verb, group, resource, name, *local)
-            })
-            .collect();
-        manifest.sort();
-        listed.sort();
-        assert_eq!(listed, manifest);
     }
 
     #[tokio::test(start_paused = true)]
@@ -417,6 +459,58 @@ mod tests {
             queries[0].contains("limit=500") && queries[1].contains("continue=next"),
             "{queries:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_list_and_what_is_not_decoded_are_no_absence() {
+        let api = FakeApi::default();
+        let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+        api.answer("GET", "/version", 200, version);
+        api.answer("GET", "/api/v1/nodes", 200, json!({}));
+        let failure = json!({"kind": "Status", "status": "Failure", "message": "no"});
+        api.answer("GET", "/api/v1/pods", 200, failure.clone());
+        api.answer("GET", "/api/v1/namespaces/kube-system/pods", 200, failure);
+        let broken =
+            json!({"items": [{"metadata": {"name": "a"}, "spec": {"template": {"spec": 7}}}]});
+        api.answer("GET", "/apis/apps/v1/deployments", 200, broken);
+        for plural in ["daemonsets", "statefulsets"] {
+            let path = format!("/apis/apps/v1/{plural}");
+            api.answer("GET", &path, 200, json!({"items": null}));
+        }
+
+        let read = snapshot(&api.client()).await;
+        assert!(read.nodes.is_err() && read.pods.is_err());
+        assert_eq!(read.workloads.map(|all| all.len()), Ok(0));
+        let notices = read.notices.join("\n");
+        assert!(
+            notices.contains("1 deployments could not be decoded"),
+            "{notices}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_accounts_that_may_change_nodes_are_trusted() {
+        let api = FakeApi::default();
+        let ccm = |namespace: &str| {
+            let object = json!({"metadata": {"name": "ccm", "namespace": namespace}, "spec": {"template": {"spec": {
+                "serviceAccountName": "ccm", "containers": [{"name": "ccm", "image": "x/skydock"}]}}}});
+            Ccm::new(&Workload::read("Deployment", &object, Origin::Cluster).unwrap()).unwrap()
+        };
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        for allowed in [true, false] {
+            api.answer("POST", path, 201, json!({"status": {"allowed": allowed}}));
+        }
+        let reader = Reader {
+            client: api.client(),
+            until: Instant::now() + READ,
+        };
+        let mut notices = Vec::new();
+        let ccms = [ccm("kube-system"), ccm("mine"), ccm("tenant")];
+        let trusted = reader.trusted(&ccms, &mut notices).await;
+        let found = ccms.iter().map(|ccm| ccm.is_trusted(&trusted));
+        assert_eq!(found.collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!((notices.len(), api.requests().len()), (0, 2));
     }
 
     #[tokio::test(start_paused = true)]

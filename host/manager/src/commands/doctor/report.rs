@@ -7,7 +7,7 @@ use skydock_cloud::text::{SENTENCE, escape, shown};
 
 use super::{
     checks::{CHECKS, Check, Facts},
-    finding::{Finding, Fix, Severity},
+    finding::{Finding, Fix, Severity, for_cluster},
     snapshot::Unknown,
 };
 
@@ -93,7 +93,7 @@ impl Report {
             let found = found.into_iter().take(FINDINGS);
             findings.extend(found.map(|finding| Found {
                 check: check.id,
-                finding: safe(finding),
+                finding: safe(finding, &facts.snapshot.kubectl),
             }));
         }
 
@@ -190,12 +190,17 @@ fn sentence(text: &str) -> String {
     shown(text.trim(), SENTENCE).into_owned()
 }
 
-fn safe(finding: Finding) -> Finding {
+/// Returns a finding as it can be shown. `kubectl` are the flags that name the cluster.
+fn safe(finding: Finding, kubectl: &str) -> Finding {
     let fix = |fix: Fix| match fix {
-        Fix::Command(command) if command.len() > COMMAND => {
-            Fix::Text("the command is too long to be shown: change the manifest".to_owned())
+        Fix::Command(command) => {
+            let command = for_cluster(&command, kubectl);
+            if command.len() > COMMAND {
+                Fix::Text("the command is too long to be shown: change the manifest".to_owned())
+            } else {
+                Fix::Command(escape(&command).into_owned())
+            }
         }
-        Fix::Command(command) => Fix::Command(escape(&command).into_owned()),
         Fix::Text(text) => Fix::Text(sentence(&text)),
     };
     Finding {

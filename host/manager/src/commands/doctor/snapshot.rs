@@ -17,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use skydock_cloud::{CloudError, Instance};
 
+use super::permissions::Permission;
+
 /// Kinds that run Pods and keep their number.
 pub(super) const CONTROLLERS: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
 
@@ -49,6 +51,10 @@ pub(super) struct Snapshot {
     pub(super) lacks: Known<Vec<Lack>>,
     /// What the cloud says, if there is a configuration to ask it with.
     pub(super) cloud: Option<Cloud>,
+    /// Accounts outside of kube-system that may change nodes.
+    pub(super) trusted: Vec<Account>,
+    /// Flags that tell kubectl which cluster this is, each after a blank.
+    pub(super) kubectl: String,
     /// What a manifest will run.
     pub(super) planned: Vec<Workload>,
     /// What was not read, so that absences prove nothing.
@@ -72,6 +78,8 @@ impl Snapshot {
             endpoints: nothing(unknown),
             lacks: nothing(unknown),
             cloud: None,
+            trusted: Vec::new(),
+            kubectl: String::new(),
             planned: Vec::new(),
             notices: Vec::new(),
         }
@@ -109,12 +117,7 @@ pub(super) struct Account {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lack {
     pub(super) account: Account,
-    pub(super) verb: &'static str,
-    pub(super) group: &'static str,
-    /// With its subresource.
-    pub(super) resource: &'static str,
-    /// If it is needed only there.
-    pub(super) namespace: Option<String>,
+    pub(super) permission: Permission,
 }
 
 /// Where a workload comes from.

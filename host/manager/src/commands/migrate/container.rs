@@ -4,11 +4,11 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use super::script;
+use super::script::{self, Script};
 use crate::{
     cli::{
         self,
-        arguments::executable::{Word, recognize},
+        arguments::executable::{Word, is_flag_of_starter, recognize},
     },
     config,
 };
@@ -55,43 +55,74 @@ pub(super) fn words(container: &Value) -> Vec<String> {
     list("command").chain(list("args")).collect()
 }
 
-/// Returns true if a shell runs the rest of the words.
+/// Returns true if a shell runs some of the words.
 pub(super) fn is_script(words: &[String]) -> bool {
-    words
-        .first()
-        .is_some_and(|word| recognize(word) == Word::Shell)
+    script::shell_at(words).is_some()
 }
 
-/// Reads a command line, or the one in a script that starts a cloud-controller-manager; `None` if
-/// there is none in it.
-pub(in crate::commands) fn command_line(words: &[String]) -> Option<cli::arguments::Arguments> {
-    let words = if is_script(words) {
-        let mut words = words.iter().rev();
-        words.find_map(|word| script::command(word))?
-    } else {
-        words.to_vec()
+/// Returns the command that starts a cloud-controller-manager; `None` if there is none.
+fn started(words: &[String]) -> Option<Script> {
+    let Some(at) = script::shell_at(words) else {
+        return Some(Script {
+            words: words.to_vec(),
+            unclear: Vec::new(),
+        });
     };
+    script::of(words.get(at..)?)
+}
+
+/// Returns the programs that a container starts: those before the flags.
+pub(super) fn programs(words: &[String]) -> Vec<String> {
+    let words = started(words).unwrap_or_default().words;
+    let first = words.first().filter(|word| !word.starts_with('-'));
+
+    let is_before = |word: &&String| match word.strip_prefix("--") {
+        Some(flag) => {
+            let name = flag.split('=').next().unwrap_or_default();
+            name.is_empty() || is_flag_of_starter(name)
+        }
+        None => recognize(word) == Word::Executable,
+    };
+    let rest = words.iter().skip(1).take_while(is_before);
+    let rest = rest.filter(|word| first.is_some() && !word.starts_with('-'));
+    first.into_iter().chain(rest).cloned().collect()
+}
+
+fn read(script: Script) -> cli::arguments::Arguments {
     let program = std::iter::once("skydock".to_owned());
-    Some(cli::arguments::read(
-        program.chain(words).map(OsString::from),
-    ))
+    cli::arguments::read(program.chain(script.words).map(OsString::from))
 }
 
-/// Sorts the words of a command line.
-pub(super) fn sort(words: &[String]) -> Arguments {
+/// Reads a command line, or the one in a script that starts a cloud-controller-manager, as far as it
+/// is understood; `None` if there is none.
+pub(in crate::commands) fn command_line(words: &[String]) -> Option<cli::arguments::Arguments> {
+    Some(read(started(words)?))
+}
+
+/// Sorts the words of a command line. `is_set` says whether the container has a variable.
+///
+/// # Errors
+/// What is not understood, so that somebody has to read it.
+pub(super) fn sort(
+    words: &[String],
+    is_set: impl Fn(&str) -> bool,
+) -> Result<Arguments, Vec<String>> {
     let shell = is_script(words);
-    let Some(read) = command_line(words) else {
-        let note = "the script of the container starts no cloud-controller-manager that is known: write its flags into args";
-        return Arguments {
-            notes: vec![note.to_owned()],
-            ..Arguments::default()
-        };
+    let Some(script) = started(words) else {
+        return Err(vec![
+            "its script starts no cloud-controller-manager that is known".to_owned(),
+        ]);
     };
+    if !script.unclear.is_empty() {
+        return Err(script.unclear);
+    }
+
+    let read = read(script);
     let mut arguments = Arguments::default();
 
     if shell {
         arguments.notes.push(
-            "replaced the script by the flags in it: Skydock's image has no shell; $(NAME) needs NAME in env".to_owned(),
+            "replaced the script by the flags in it: Skydock's image has no shell".to_owned(),
         );
     }
     for executable in &read.executables {
@@ -128,8 +159,51 @@ pub(super) fn sort(words: &[String]) -> Arguments {
     arguments.kept = kept
         .filter(|word| dropped.next_if_eq(&word).is_none())
         .collect();
+
+    let unclear: Vec<_> = arguments
+        .kept
+        .iter()
+        .filter_map(|word| unclear_value(word, &is_set))
+        .collect();
+    if !unclear.is_empty() {
+        return Err(unclear);
+    }
     arguments.notes.extend(problem(&arguments.kept));
-    arguments
+    Ok(arguments)
+}
+
+/// Returns why nobody replaces a part of a flag's value that looks as if somebody did. The value may
+/// be a secret.
+fn unclear_value(word: &str, is_set: &impl Fn(&str) -> bool) -> Option<String> {
+    let (flag, value) = word.split_once('=').unwrap_or(("a word", word));
+    if value.contains(['{', '}', '"', '\'', '`']) {
+        return Some(format!(
+            "{flag} has quotes or braces that stay in its value"
+        ));
+    }
+
+    let mut rest = value;
+    while let Some((before, reference)) = rest.split_once("$(") {
+        // `$$` is a dollar sign.
+        let dollars = before.chars().rev().take_while(|it| *it == '$').count();
+        let is_escaped = dollars % 2 == 1;
+        let Some((name, after)) = reference.split_once(')') else {
+            return Some(format!("{flag} has `$(` without the name of a variable"));
+        };
+
+        let is_part = |it: char| it.is_ascii_alphanumeric() || "-._".contains(it);
+        let is_name = !name.is_empty() && name.chars().all(is_part);
+        if is_escaped || !is_name {
+            return Some(format!("{flag} has `$(` without the name of a variable"));
+        }
+        if !is_set(name) {
+            return Some(format!(
+                "{flag} has $({name}), but the manifest does not set the variable"
+            ));
+        }
+        rest = after;
+    }
+    None
 }
 
 /// Returns why Skydock would not start with these arguments.

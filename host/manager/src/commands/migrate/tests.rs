@@ -248,6 +248,101 @@ fn a_script_becomes_arguments() {
 }
 
 #[test]
+fn what_is_not_understood_is_not_changed() {
+    for (container, told) in [
+        (
+            r#"{name: a, image: x/ccm, command: [sh, -c], args: ["echo cloud-controller-manager\nexec /x/ccm --cluster-name=prod"]}"#,
+            "line 1: the command `echo`",
+        ),
+        (
+            r#"{name: a, image: x/ccm, command: [sh, -c, 'exec /x/ccm "$@"'], args: [--, --cluster-name=prod]}"#,
+            "an expansion",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [sh, -c, 'exec /x/ccm --cluster-name=$(hostname)']}",
+            "does not set the variable",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [env, A=s3cret, /x/ccm, --cluster-name=prod]}",
+            "the variable A",
+        ),
+        (
+            "{name: a, image: x/ccm, args: [--cluster-name=$(cat s3cret)]}",
+            "--cluster-name has `$(` without",
+        ),
+        (
+            "{name: a, image: x/ccm, args: ['--cluster-name=\"s3cret\"']}",
+            "--cluster-name has quotes",
+        ),
+        (
+            "{name: a, image: x/ccm, args: ['--cluster-name=$$(A)'], env: [{name: A, value: b}]}",
+            "--cluster-name has `$(` without",
+        ),
+    ] {
+        let text = deployment(container);
+        let migration = migrate(&text, "skydock:1", None).unwrap();
+        assert_eq!(
+            parse(&migration.manifest).unwrap(),
+            parse(&text).unwrap(),
+            "{container}"
+        );
+        let notes = migration.notes.join("\n");
+        assert!(
+            notes.contains("a was not changed, so migrate it by hand")
+                && notes.contains(told)
+                && !notes.contains("s3cret"),
+            "{container}: {notes}"
+        );
+    }
+}
+
+#[test]
+fn variables_that_kubernetes_replaces_are_kept() {
+    for container in [
+        "{image: x/ccm, args: [--cluster-name=a-$(A)], env: [{name: A, value: b}]}",
+        "{image: x/ccm, args: [--cluster-name=a-$(A)], envFrom: [{configMapRef: {name: a}}]}",
+        "{image: x/ccm, command: [sh, -c, 'exec /x/ccm --cluster-name=a-${A}'], env: [{name: A, value: b}]}",
+    ] {
+        let migration = migrate(&deployment(container), "skydock:1", None).unwrap();
+        let (documents, _) = read(&migration);
+        let args = &documents[1]["spec"]["template"]["spec"]["containers"][0]["args"];
+        assert_eq!(args[0], "--cluster-name=a-$(A)", "{container}");
+    }
+}
+
+#[test]
+fn a_value_does_not_make_a_program() {
+    let sidecar =
+        "{name: logs, image: x/fluentd, args: [--path, /var/log/cloud-controller-manager.log]}";
+    let ccm = "{name: a, image: x/y, command: [/app/x-cloud-controller-manager, --cluster-name=prod, --leader-elect-resource-name=cloud-controller-manager]}";
+    let migration = migrate(&deployment(&format!("{sidecar}, {ccm}")), "skydock:1", None).unwrap();
+    let (documents, _) = read(&migration);
+    let containers = &documents[1]["spec"]["template"]["spec"]["containers"];
+    assert_eq!(
+        containers[0]["args"],
+        json!(["--path", "/var/log/cloud-controller-manager.log"])
+    );
+    let args = &containers[1]["args"];
+    assert_eq!(
+        (&args[0], &args[1]),
+        (
+            &"--cluster-name=prod".into(),
+            &"--leader-elect-resource-name=cloud-controller-manager".into()
+        )
+    );
+
+    for other in [
+        "{image: x/kubectl, command: [sh, -c, kubectl wait deploy/cloud-controller-manager]}",
+        "{image: x/kubectl, command: [kubectl, rollout, status, deploy/cloud-controller-manager]}",
+    ] {
+        assert!(
+            migrate(&deployment(other), "skydock:1", None).is_err(),
+            "{other}"
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_migrated_is_an_error() {
     for (text, words) in [
         (

@@ -100,7 +100,21 @@ pub(super) fn migrate(
     let changed = container_name(container);
     let container = container.as_object_mut()?;
 
-    let mut done = of_container(container, image, plugin, on_host, &place);
+    let mut done = match of_container(container, image, plugin, on_host, &place) {
+        Ok(done) => done,
+        Err(unclear) => {
+            let note = format!(
+                "{name}: {changed} was not changed, so migrate it by hand: {}",
+                unclear.join("; ")
+            );
+            return Some(Migrated {
+                name,
+                place,
+                configuration: None,
+                notes: vec![note],
+            });
+        }
+    };
     let others: Vec<_> = ccms.map(|other| container_name(other)).collect();
     if !others.is_empty() {
         done.notes.push(format!(
@@ -165,13 +179,9 @@ const OTHERS: &[&str] = &[
 /// image show.
 pub(in crate::commands) fn is_ccm(container: &Value) -> bool {
     let image = container.get("image").and_then(Value::as_str);
-    let words = container::words(container);
-    // Flags do not show it: other programs have `--cloud-provider`, too.
-    let programs = || {
-        let words = words.iter().map(String::as_str);
-        words.filter(|word| !word.starts_with('-'))
-    };
-    let all = || programs().chain(image);
+    // Flags and their values do not show it: other programs have `--cloud-provider`, or wait for one.
+    let programs = container::programs(&container::words(container));
+    let all = || programs.iter().map(String::as_str).chain(image);
 
     let is_other = all().any(|word| OTHERS.iter().any(|other| word.contains(other)));
     let is_named = all().any(|word| {
@@ -255,15 +265,18 @@ impl Mount {
 }
 
 /// Migrates a container.
+///
+/// # Errors
+/// What of it is not understood. It is not changed.
 fn of_container(
     container: &mut Map<String, Value>,
     image: &str,
     plugin: Option<&PluginFile>,
     on_host: bool,
     place: &Place,
-) -> Done {
+) -> Result<Done, Vec<String>> {
     let words = container::words(&Value::Object(container.clone()));
-    let mut arguments = container::sort(&words);
+    let mut arguments = container::sort(&words, |name| sets(container, name))?;
     let provider = arguments.value("cloud-provider").map(str::to_owned);
 
     if let (Some(plugin), Some(provider)) = (plugin, &provider)
@@ -299,11 +312,21 @@ fn of_container(
     container.insert("args".to_owned(), arguments.kept.into());
     container.insert("image".to_owned(), image.into());
 
-    Done {
+    Ok(Done {
         mounts,
         configuration,
         notes,
-    }
+    })
+}
+
+/// Returns true if the container has a variable, as far as its manifest shows.
+fn sets(container: &Map<String, Value>, name: &str) -> bool {
+    let list = |field: &str| {
+        let list = container.get(field).and_then(Value::as_array);
+        list.into_iter().flatten()
+    };
+    let is_named = |it: &Value| it.get("name").is_some_and(|it| it == name);
+    list("envFrom").next().is_some() || list("env").any(is_named)
 }
 
 /// Mounts what a container needs for the plugin with this name, except where it has a volume

@@ -155,7 +155,7 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
                 ),
             )
             .why("both change nodes and load balancers, and undo what the other does")
-            .run(stop(&other.workload)),
+            .step(facts.stop(other)),
         );
     }
 
@@ -169,7 +169,7 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         if let Some(lease) = ccm.lease() {
             let first = by_lease.entry(lease).or_insert(ccm);
             if !first.workload.is(&ccm.workload) {
-                findings.push(shared(first, ccm));
+                findings.push(shared(facts, first, ccm));
             }
         }
     }
@@ -196,26 +196,15 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
 }
 
 /// Two programs that share a Lease take turns.
-fn shared(one: &Ccm, other: &Ccm) -> Finding {
+fn shared(facts: &Facts<'_>, one: &Ccm, other: &Ccm) -> Finding {
+    let is_first = facts.may_lead(one) && !facts.may_lead(other);
+    let stopped = if is_first { other } else { one };
     Finding::warning(
         other.workload.title(),
         format!("it waits for the same Lease as {}", one.workload.title()),
     )
     .why("only one of them works at a time: nodes of the other's cloud wait")
-    .run(stop(&one.workload))
-}
-
-/// Returns the command that stops a workload.
-fn stop(workload: &Workload) -> String {
-    let namespace = quote(&workload.namespace);
-    let name = quote(&workload.name);
-    let kind = workload.kind.to_lowercase();
-    match kind.as_str() {
-        "deployment" | "statefulset" => {
-            format!("kubectl --namespace {namespace} scale {kind} {name} --replicas=0")
-        }
-        _ => format!("kubectl --namespace {namespace} delete {kind} {name}"),
-    }
+    .step(facts.stop(stopped))
 }
 
 /// Nodes of several clouds.

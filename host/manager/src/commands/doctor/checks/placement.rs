@@ -409,17 +409,8 @@ pub(super) fn ports(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         )
         .why("two programs cannot use the same port of a node");
         findings.push(match holder.ccm {
-            Some(other) if other.workload.kind == "Deployment" => finding.run(format!(
-                "kubectl --namespace {} scale deployment {} --replicas=0",
-                quote(&other.workload.namespace),
-                quote(&other.workload.name)
-            )),
-            Some(other) if other.workload.is_daemon() => finding.run(format!(
-                "kubectl --namespace {} delete daemonset {}",
-                quote(&other.workload.namespace),
-                quote(&other.workload.name)
-            )),
-            _ => finding.text(format!(
+            Some(other) => finding.step(facts.stop(other)),
+            None => finding.text(format!(
                 "set another port, for example --secure-port={}, and the same in ports and probes of the Pod",
                 port.saturating_add(10)
             )),

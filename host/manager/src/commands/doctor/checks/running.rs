@@ -1,18 +1,18 @@
 //! Checks whether a cloud-controller-manager runs, and what keeps it from its work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, Pod};
-use serde_json::json;
 use skydock_secrets::redacted;
 
-use super::{Facts, Leads, is_ready, name_of, pod_name};
+use super::{Facts, Leads, is_holder, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
-    finding::{Finding, names, quote},
+    finding::{Finding, names, quote, target},
+    permissions::{Permission, needed, roles},
     scheduling::selects,
-    snapshot::{Account, CONTROLLERS, Known, Lack, Origin, Workload},
+    snapshot::{Account, CONTROLLERS, Known, Origin, Workload},
 };
 
 /// How long a leader may take to begin.
@@ -47,14 +47,17 @@ pub(super) fn missing(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         leases?;
         facts.unseen()?;
         let names = names(waiting.iter().map(|node| name_of(node)));
-        return Ok(vec![
+        let mut finding =
             Finding::problem(
                 "nodes",
                 format!("{} nodes wait for their cloud, and no cloud-controller-manager was found: {names}", waiting.len()),
             )
             .why("only a cloud-controller-manager removes the taint that keeps Pods off these nodes")
-            .text("install the cloud-controller-manager of your cloud, and check it before: skydock doctor --manifest FILE"),
-        ]);
+            .text("install the cloud-controller-manager of your cloud, and check it before: skydock doctor --manifest FILE");
+        if let Some(told) = facts.lookalikes() {
+            finding = finding.text(told);
+        }
+        return Ok(vec![finding]);
     }
 
     let live = facts.live.iter();
@@ -80,15 +83,17 @@ fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> 
 }
 
 fn scaled_to_zero(workload: &Workload, waiting: usize) -> Option<Finding> {
-    (waiting > 0).then(|| {
-        Finding::problem(workload.title(), "it has 0 replicas")
-            .why(format!("{waiting} nodes wait for it"))
-            .run(format!(
-                "kubectl --namespace {} scale {} {} --replicas=1",
-                quote(&workload.namespace),
-                workload.kind.to_lowercase(),
-                quote(&workload.name)
-            ))
+    if waiting == 0 {
+        return None;
+    }
+    let finding = Finding::problem(workload.title(), "it has 0 replicas")
+        .why(format!("{waiting} nodes wait for it"));
+    Some(match target(workload) {
+        Some((kind, name)) => finding.run(format!(
+            "kubectl --namespace {} scale {kind} {name} --replicas=1",
+            quote(&workload.namespace)
+        )),
+        None => finding.text("scale it to 1"),
     })
 }
 
@@ -251,16 +256,15 @@ pub(super) fn api_server(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         )
         .why("it cannot reach the API server, and that Pod may wait for a node that is initialized");
         let change = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT";
-        findings.push(match address(facts) {
-            Some((host, port)) if workload.origin == Origin::Cluster && workload.kind != "Pod" => finding.run(format!(
-                "kubectl --namespace {} set env {}/{} KUBERNETES_SERVICE_HOST={} KUBERNETES_SERVICE_PORT={port}",
+        let target = target(workload).filter(|_| workload.origin == Origin::Cluster);
+        findings.push(match (address(facts), target) {
+            (Some((host, port)), Some((kind, name))) => finding.run(format!(
+                "kubectl --namespace {} set env {kind}/{name} KUBERNETES_SERVICE_HOST={} KUBERNETES_SERVICE_PORT={port}",
                 quote(&workload.namespace),
-                workload.kind.to_lowercase(),
-                quote(&workload.name),
                 quote(&host)
             )),
-            Some((host, port)) => finding.text(format!("set {change} in env of the container to {host} and {port}")),
-            None => finding.text(format!("set {change} in env of the container to the address of the API server on a node")),
+            (Some((host, port)), None) => finding.text(format!("set {change} in env of the container to {host} and {port}")),
+            (None, _) => finding.text(format!("set {change} in env of the container to the address of the API server on a node")),
         });
     }
     Ok(findings)
@@ -279,66 +283,37 @@ fn address(facts: &Facts<'_>) -> Option<(String, i32)> {
 /// D12: its account lacks permissions.
 pub(super) fn permissions(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let lacks = facts.snapshot.lacks.as_ref().map_err(Clone::clone)?;
-    let mut accounts: BTreeMap<&Account, Vec<&Lack>> = BTreeMap::new();
+    let mut accounts: BTreeMap<&Account, Vec<&Permission>> = BTreeMap::new();
     for lack in lacks {
-        accounts.entry(&lack.account).or_default().push(lack);
+        let lacked = accounts.entry(&lack.account).or_default();
+        lacked.push(&lack.permission);
     }
 
-    let finding = |(account, lacks): (&Account, Vec<&Lack>)| {
-        let Account { namespace, name } = account;
-        let told = lacks
+    let finding = |(account, lacked): (&Account, Vec<&Permission>)| {
+        let told = lacked
             .iter()
-            .map(|lack| format!("{} {}", lack.verb, lack.resource));
-        Finding::problem(
-            format!("ServiceAccount {namespace}/{name}"),
+            .map(|lacked| format!("{} {}", lacked.verb, lacked.resource));
+        let finding = Finding::problem(
+            format!("ServiceAccount {}/{}", account.namespace, account.name),
             format!("it may not {}", names(told)),
         )
-        .why("Skydock retries what is denied, and nodes wait; see deploy/base/rbac.yaml")
-        .run(grant(namespace, name, &lacks))
+        .why("Skydock retries what is denied, and nodes wait; see deploy/base/rbac.yaml");
+        if account.name == "default" {
+            // All Pods of the namespace that name no account would have them, too.
+            return finding.text(
+                "give Skydock an account of its own (serviceAccountName), with the permissions in deploy/base/rbac.yaml",
+            );
+        }
+
+        let of_account = facts
+            .live
+            .iter()
+            .filter(|ccm| ccm.is_skydock() && ccm.account() == *account);
+        let all: BTreeSet<_> = of_account.flat_map(|ccm| needed(ccm.lease())).collect();
+        let all: Vec<_> = all.into_iter().collect();
+        finding.apply(&roles(account, &all))
     };
     Ok(accounts.into_iter().map(finding).collect())
-}
-
-/// Returns the command that grants what an account lacks.
-fn grant(namespace: &str, name: &str, lacks: &[&Lack]) -> String {
-    let mut places: BTreeMap<Option<&str>, Vec<&Lack>> = BTreeMap::new();
-    for lack in lacks {
-        places
-            .entry(lack.namespace.as_deref())
-            .or_default()
-            .push(lack);
-    }
-
-    let mut items = Vec::new();
-    for (place, lacks) in places {
-        let rules: Vec<_> = lacks
-            .iter()
-            .map(|lack| json!({"apiGroups": [lack.group], "resources": [lack.resource], "verbs": [lack.verb]}))
-            .collect();
-        let kind = if place.is_some() {
-            "Role"
-        } else {
-            "ClusterRole"
-        };
-        let metadata = match place {
-            Some(place) => json!({"name": format!("{name}-additions"), "namespace": place}),
-            None => json!({"name": format!("{name}-additions")}),
-        };
-        let group = "rbac.authorization.k8s.io";
-        let version = format!("{group}/v1");
-        items.push(
-            json!({"apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules}),
-        );
-        items.push(json!({
-            "apiVersion": version,
-            "kind": format!("{kind}Binding"),
-            "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": kind, "name": format!("{name}-additions")},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
-        }));
-    }
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    format!("printf %s {} | kubectl apply --filename -", quote(&list))
 }
 
 /// D16: somebody leads, and nodes wait for long.
@@ -432,17 +407,7 @@ fn log_of(facts: &Facts<'_>, holder: &str) -> Option<String> {
         .live
         .iter()
         .flat_map(|ccm| ccm.pods.iter().map(move |pod| (ccm, pod)));
-    let is_holder = |pod: &Pod| {
-        let (_, name) = pod_name(pod);
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-        // In the network of the node, the name of the host is that of the node.
-        [Some(name), node].into_iter().flatten().any(|name| {
-            holder
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        })
-    };
-    let mut all = all.filter(|(_, pod)| is_holder(pod));
+    let mut all = all.filter(|(_, pod)| is_holder(pod, holder));
     let (ccm, pod) = all.next()?;
     let (namespace, name) = pod_name(pod);
     Some(format!(

@@ -6,8 +6,9 @@ use super::*;
 use crate::commands::{
     doctor::{
         finding::{Fix, Severity},
+        permissions::needed,
         report::{Report, Verdict},
-        snapshot::{Origin, Unknown, Workload, decode},
+        snapshot::{Account, Lack, Unknown, Workload, decode},
     },
     migrate,
 };
@@ -96,6 +97,21 @@ status: {conditions: [{type: Ready, status: 'True'}]}
 const TOLERATIONS: &str = "tolerations: [{key: node.cloudprovider.kubernetes.io/uninitialized, operator: Exists}, \
                            {key: node-role.kubernetes.io/control-plane, operator: Exists}, {key: node.kubernetes.io/not-ready, operator: Exists}]";
 
+/// kube-proxy, which does not run yet, and the API server.
+const PROXY_WAITS: &str = "
+---
+kind: Pod
+metadata: {name: kube-proxy-1, namespace: kube-system}
+spec: {nodeName: new, containers: []}
+status: {phase: Pending}
+---
+kind: EndpointSlice
+metadata: {name: kubernetes}
+addressType: IPv4
+endpoints: [{addresses: [192.0.2.1]}]
+ports: [{port: 6443}]
+";
+
 /// Returns a Deployment of another cloud's program with these fields of the Pod and the container.
 fn deployment(pod: &str, container: &str) -> String {
     object("Deployment", "kube-system", "metal-ccm", "", pod, container)
@@ -147,6 +163,8 @@ fn lease(name: &str, holder: &str, renewed: &str) -> String {
 
 const RUNS: &str = "{phase: Running, conditions: [{type: Ready, status: 'True'}]}";
 const LEADS: &str = "11:59:55";
+const CRASHES: &str = "{phase: Running, conditions: [{type: Ready, status: 'False'}], containerStatuses: [{name: ccm, image: a, imageID: a, ready: false, \
+                       restartCount: 3, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1, message: 'unknown flag'}}}]}";
 
 #[test]
 fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
@@ -279,8 +297,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         (
             "kube-proxy waits, too",
             format!(
-                "{NEW}{}\n---\nkind: Pod\nmetadata: {{name: kube-proxy-1, namespace: kube-system}}\nspec: {{nodeName: new}}\nstatus: {{phase: Pending}}\n\
-                 ---\nkind: EndpointSlice\nmetadata: {{name: kubernetes}}\naddressType: IPv4\nendpoints: [{{addresses: [192.0.2.1]}}]\nports: [{{port: 6443}}]\n",
+                "{NEW}{}{PROXY_WAITS}",
                 deployment(tolerant, "args: []") + &pod("''", "{phase: Pending}")
             ),
             &["D7"],
@@ -392,12 +409,7 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
         ),
         (
             "it crashes",
-            new(deployment(tolerant, "args: []")
-                + &pod(
-                    "new",
-                    "{phase: Running, conditions: [{type: Ready, status: 'False'}], containerStatuses: [{name: ccm, image: a, imageID: a, ready: false, \
-                   restartCount: 3, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1, message: 'unknown flag'}}}]}",
-                )),
+            new(deployment(tolerant, "args: []") + &pod("new", CRASHES)),
             &["D1"],
             "logs metal-ccm-5d-x --container=ccm --previous",
         ),
@@ -530,6 +542,176 @@ fn hostile_texts_are_shown_without_effect() {
         text.contains(r"patch deployment 'a\u{1b}[31m'\''$(reboot)'"),
         "{text}"
     );
+}
+
+#[test]
+fn what_anybody_may_create_is_no_cloud_controller_manager() {
+    let healthy = format!(
+        "{OLD}{}{}{}",
+        deployment(&format!("hostNetwork: true, {TOLERATIONS}"), "args: []"),
+        pod("old", RUNS),
+        lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS)
+    );
+    let tenant = |pod: &str, args: &str| object("Deployment", "tenant", "x-ccm", "", pod, args);
+    let on_host = "hostNetwork: true, nodeSelector: {node-role.kubernetes.io/control-plane: ''}";
+    for lookalike in [
+        tenant(on_host, "args: []"),
+        tenant("hostNetwork: true", "args: [--leader-elect=false]"),
+        tenant("hostNetwork: true", "args: [--plugin-dir=/x]"),
+        pod("old", RUNS)
+            .replace("kube-system", "tenant")
+            .replace("x/metal", "x/evil"),
+    ] {
+        let all = snapshot(&(healthy.clone() + &lookalike));
+        let found = found(&all);
+        assert!(found.is_empty(), "{found:#?}");
+        let summary = Facts::new(&all, None).summary();
+        assert!(summary.contains("tenant/"), "{summary}");
+    }
+
+    // A Lease of its own does not hide that the real one crashes.
+    let crashes = format!(
+        "{NEW}{}{}",
+        deployment(TOLERATIONS, "args: []"),
+        pod("new", CRASHES)
+    );
+    let args = "args: [--leader-elect-resource-namespace=tenant]";
+    let own = lease("cloud-controller-manager", "x", LEADS).replace("kube-system", "tenant");
+    let hidden = snapshot(&(crashes + &tenant("hostNetwork: true", args) + &own));
+    assert!(found(&hidden).iter().any(|(id, _)| id == "D1"));
+
+    // Its account may change nodes: it is looked at.
+    let mut trusted = snapshot(&(healthy + &tenant(on_host, "args: []")));
+    trusted.trusted.push(Account {
+        namespace: "tenant".to_owned(),
+        name: "default".to_owned(),
+    });
+    assert!(!found(&trusted).is_empty());
+}
+
+#[test]
+fn what_leads_is_stopped_by_no_command() {
+    let tolerant = format!("hostNetwork: true, {TOLERATIONS}");
+    let led = format!(
+        "{OLD}{}{}{}",
+        deployment(&tolerant, "args: []"),
+        pod("old", RUNS),
+        lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS)
+    );
+    let second = object(
+        "Deployment",
+        "kube-system",
+        "a-ccm",
+        "",
+        &tolerant,
+        "args: []",
+    );
+    let second = second + &pod("old", RUNS).replace("metal-ccm-5d", "a-ccm-5d");
+    let daemons = object(
+        "DaemonSet",
+        "kube-system",
+        "d-ccm",
+        "",
+        &tolerant,
+        "args: []",
+    ) + &pod("old", RUNS)
+        .replace("metal-ccm-5d-x", "d-ccm-x")
+        .replace(
+            "kind: ReplicaSet, name: metal-ccm-5d",
+            "kind: DaemonSet, name: d-ccm",
+        );
+    let scale = "kubectl --namespace kube-system scale deployment";
+    for (name, more, expected) in [
+        (
+            "a second one waits",
+            second.clone(),
+            format!("{scale} a-ccm --replicas=0"),
+        ),
+        (
+            "daemons are not deleted",
+            daemons,
+            "delete DaemonSet kube-system/d-ccm".to_owned(),
+        ),
+        (
+            "a manifest with the same Lease",
+            planned(&tolerant, "args: []"),
+            "apply ccm.yaml only after".to_owned(),
+        ),
+        (
+            "a manifest without a Lease",
+            planned(&tolerant, "args: [--leader-elect=false]"),
+            "stop Deployment kube-system/metal-ccm: it may lead".to_owned(),
+        ),
+    ] {
+        let found = found(&snapshot(&(led.clone() + &more)));
+        let all: Vec<_> = found.iter().map(|(_, finding)| fixes(finding)).collect();
+        let all = all.join("\n");
+        assert!(all.contains(&expected), "{name}: {found:#?}");
+        assert!(
+            !all.contains(&format!("{scale} metal-ccm")),
+            "{name}: {all}"
+        );
+        assert!(
+            !all.contains("kubectl --namespace kube-system delete"),
+            "{name}: {all}"
+        );
+    }
+}
+
+#[test]
+fn permissions_are_granted_to_an_account_of_its_own() {
+    let of_account = |account: &str| {
+        let pod = format!("serviceAccountName: {account}, {TOLERATIONS}");
+        let yaml = OLD.to_owned() + &deployment(&pod, "args: [--plugin-dir=/x]");
+        let mut all = snapshot(&yaml);
+        let lack = |permission| Lack {
+            account: Account {
+                namespace: "kube-system".to_owned(),
+                name: account.to_owned(),
+            },
+            permission,
+        };
+        all.lacks = Ok(needed(None).into_iter().take(1).map(lack).collect());
+        found(&all)
+    };
+    let is_d12 = |(id, _): &&(String, Finding)| id == "D12";
+
+    let own = of_account("skydock");
+    let fix = fixes(&own.iter().find(is_d12).unwrap().1);
+    assert!(fix.ends_with("' | kubectl apply --filename -"), "{fix}");
+    let names = r#""resourceNames":["cloud-controller-manager-load-balancer-nodes"]"#;
+    assert!(fix.contains(names), "{fix}");
+
+    let default = of_account("default");
+    let fix = fixes(&default.iter().find(is_d12).unwrap().1);
+    assert!(
+        fix.contains("account of its own") && !fix.contains("kubectl"),
+        "{fix}"
+    );
+}
+
+#[test]
+fn owners_of_any_kind_and_name_are_no_commands() {
+    for (kind, name) in [
+        ("statefulset x; touch y; #", "foo"),
+        ("x/$(touch y)", "foo"),
+        ("Deployment", "--server=https://touch.example"),
+        ("Touch", "touch"),
+    ] {
+        let owned = format!(
+            "\n---\nkind: Pod\nmetadata: {{name: web-0, namespace: kube-system, ownerReferences: [{{kind: {kind:?}, name: {name:?}, controller: true, \
+             apiVersion: v1, uid: '1'}}]}}\nspec: {{containers: [{{name: ccm, image: x/metal-cloud-controller-manager, args: [--leader-elect=false]}}]}}\n\
+             status: {{phase: Pending}}\n{PROXY_WAITS}"
+        );
+        let found = found(&snapshot(&format!("{NEW}{owned}")));
+        assert!(found.iter().any(|(id, _)| id == "D2"), "{found:#?}");
+        assert!(found.iter().any(|(id, _)| id == "D7"), "{found:#?}");
+        let commands = found.iter().flat_map(|(_, finding)| &finding.fix);
+        for fix in commands {
+            let Fix::Command(command) = fix else { continue };
+            assert!(!command.to_lowercase().contains("touch"), "{command}");
+        }
+    }
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl<'a, 's> Guest<'a, 's> {
                     items: it.volumes,
                     next: it.next,
                 };
-                page(all, before, limit, |it| volume(it, keys)).map_err(CallError::BadAnswer)
+                page(all, before, limit, |it| listed(it, keys)).map_err(CallError::BadAnswer)
             }))
         })
     }
@@ -176,6 +176,15 @@ fn volume(volume: volumes::Volume, keys: &[String]) -> Checked<cloud::Volume> {
         context: storage::context(volume.context)?,
         nodes: storage::nodes(volume.nodes)?,
     })
+}
+
+/// Checks a volume of a list. Who lists volumes asks where they are attached: one with an invalid
+/// topology, for example in a zone whose name is no label, has none, instead of failing the list.
+fn listed(mut it: volumes::Volume, keys: &[String]) -> Checked<cloud::Volume> {
+    if storage::topologies(it.topology.clone(), keys).is_err() {
+        it.topology.clear();
+    }
+    volume(it, keys)
 }
 
 #[cfg(test)]
@@ -266,6 +275,30 @@ mod tests {
         };
         assert_eq!(volume(found.clone(), &keys), Ok(expected));
         assert!(volume(found, &[]).is_err(), "the driver has no topology");
+    }
+
+    #[test]
+    fn a_list_has_a_volume_without_its_invalid_topology() {
+        let keys = ["topology.metal.example/zone".to_owned()];
+        let found = |id: &str, zone: &str| {
+            let segment = ("topology.metal.example/zone".to_owned(), zone.to_owned());
+            volumes::Volume {
+                id: id.into(),
+                size_bytes: 1,
+                topology: vec![vec![segment]],
+                context: Vec::new(),
+                nodes: vec!["i-1".into()],
+            }
+        };
+        for (id, zone, expected) in [
+            ("vol-1", "a", Some(1)),
+            ("vol-1", "Zone A (old)", Some(0)),
+            ("", "a", None),
+        ] {
+            let listed = listed(found(id, zone), &keys).ok();
+            assert_eq!(listed.map(|it| it.topology.len()), expected, "{zone}");
+        }
+        assert!(volume(found("vol-1", "Zone A (old)"), &keys).is_err());
     }
 
     #[test]

@@ -25,9 +25,18 @@ impl<'a, 's> Guest<'a, 's> {
         Box::pin(async move {
             let answer = call!(functions, store, ExpandVolumes: volume_expansion.call_expand_volumes(&records));
 
-            Ok(each(expansions, answer, |question, size| {
-                storage::size(size, question.size)
-            }))
+            // A volume that is larger than the limit stays as it is.
+            let expanded = |question: &cloud::Expansion, size| {
+                let limit = None;
+                storage::size(
+                    size,
+                    cloud::SizeRange {
+                        limit,
+                        ..question.size
+                    },
+                )
+            };
+            Ok(each(expansions, answer, expanded))
         })
     }
 }
