@@ -421,7 +421,7 @@ async fn a_volume_is_attached_and_detached_by_nova_only() -> Result<()> {
     let seen = becomes(&project, "volume", &disk, "in-use").await?;
     let attachment = &seen["attachments"][0];
     ensure!(
-        attachment["server_id"] == servers[0].id.as_str() && attachment["device"] == "/dev/vdb",
+        attachment["server_id"] == servers[0].id.as_str() && attachment["device"] == "/dev/sdb",
         "{seen}"
     );
 
