@@ -1,5 +1,5 @@
 //! The sidecars of CSI, in the releases and with the arguments and roles of `deploy/`, on a real control
-//! plane and the built host with simcloud.
+//! plane and the built host with simcloud and with Cinder.
 //!
 //! Kubelets are hollow, and the node part of the driver is missing: what it would register is there, but
 //! nothing is mounted. Each sidecar has an account with only its own role.
@@ -14,6 +14,7 @@
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
+mod cloud;
 mod crashes;
 mod crowd;
 mod faults;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::sync::Mutex;
 
-use crate::{lab::Lab, replica::Replica};
+use crate::{cloud::Kind, lab::Lab, replica::Replica};
 
 /// How long a step may take. The sidecars wait longer after each failure, and csi-provisioner looks only
 /// every five minutes for finalizers of snapshots that it could not remove.
@@ -39,29 +40,38 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_live_from_creation_to_deletion() {
-    Box::pin(check(1, life::run)).await;
+    Box::pin(check(Kind::Simcloud, 1, life::run)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_live_in_cinder() {
+    Box::pin(check(Kind::Cinder, 1, life::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_claims_cost_hardly_more_than_their_creations() {
-    Box::pin(check(1, crowd::run)).await;
+    Box::pin(check(Kind::Simcloud, 1, crowd::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_volume_is_lost_when_leaders_are_killed() {
-    Box::pin(check(2, crashes::run)).await;
+    Box::pin(check(Kind::Simcloud, 2, crashes::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_volume_is_lost_in_a_faulty_cloud() {
-    Box::pin(check(2, faults::run)).await;
+    Box::pin(check(Kind::Simcloud, 2, faults::run)).await;
 }
 
-/// Runs a test with this number of replicas, the first of which leads. The API server must not have
-/// denied anything.
-async fn check(count: usize, test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Result<()>) {
+/// Runs a test in a cloud with this number of replicas, the first of which leads. The API server must not
+/// have denied anything.
+async fn check(
+    kind: Kind,
+    count: usize,
+    test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Result<()>,
+) {
     let _alone = ALONE.lock().await;
-    let mut lab = Box::pin(Lab::start()).await.unwrap();
+    let mut lab = Box::pin(Lab::start(kind)).await.unwrap();
     let mut replicas = Vec::new();
     let ran = async {
         for _ in 0..count {
