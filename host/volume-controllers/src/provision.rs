@@ -103,13 +103,16 @@ impl ProvisionController {
         let (claims, queue) = (Arc::clone(&self.claims), Arc::clone(&self.queue));
         let sources = Arc::clone(&self.sources);
         self.objects.claims.subscribe(move |change| match change {
-            Change::Updated(old, new) if !plan::is_news(&old.object, &new.object) => {}
+            Change::Updated(old, new) if !plan::is_news(&old.object, &new.object) => {
+                claims.refresh(new);
+            }
             Change::Added(new) | Change::Updated(_, new) => {
                 // One with another UID may have its name.
                 if let Change::Updated(old, _) = change
                     && old.uid() != new.uid()
                 {
                     claims.over(old);
+                    add_source(&sources, &old.object);
                 }
                 if claims.see(new) {
                     queue.add(new.uid().to_owned(), Priority::Change);

@@ -77,7 +77,9 @@ impl ProvisionController {
                 Err(problem) => return self.tell(&claim, problem).await,
             },
         };
-        self.claims.begin(uid, &prepared);
+        if !self.claims.begin(uid, &prepared) {
+            return RetryWhen::OnChange;
+        }
 
         let answer = self
             .driver
