@@ -181,11 +181,17 @@ impl ProvisionController {
             let again = Box::pin(self.release_source(&source)).await;
             again.schedule(&self.sources, &source);
         };
-        tokio::join!(
-            self.queue.run_workers(WORKERS, shutdown, provision),
-            self.volumes.run_workers(WORKERS, shutdown, reclaim),
-            self.sources.run_workers(SOURCE_WORKERS, shutdown, release),
-        );
+        let working = async {
+            tokio::join!(
+                self.queue.run_workers(WORKERS, shutdown, provision),
+                self.volumes.run_workers(WORKERS, shutdown, reclaim),
+                self.sources.run_workers(SOURCE_WORKERS, shutdown, release),
+            )
+        };
+        tokio::select! {
+            _ = working => {}
+            () = self.sweep() => {}
+        }
     }
 }
 

@@ -351,6 +351,38 @@ async fn a_snapshot_is_restored_and_protected_meanwhile() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_is_held_for_nobody_is_released() {
+    for (finalizers, claims, expected) in [
+        (json!(["other", source::RESTORED]), 0, 1),
+        (json!(["other", source::RESTORED]), 1, 0),
+        (json!(["other"]), 0, 0),
+    ] {
+        let bench = Bench::default();
+        start(&bench);
+        let (snapshot, claim) = has_snapshot(&bench);
+        bench.api.clear("GET", SNAPSHOT);
+        let mut held = with(&snapshot, &json!({"metadata": {"namespace": "ns"}}));
+        held["metadata"]["finalizers"] = finalizers.clone();
+        let all = "/apis/snapshot.storage.k8s.io/v1/volumesnapshots";
+        bench.api.answer("GET", all, 200, json!({"items": [held]}));
+        bench.api.answer("GET", SNAPSHOT, 200, held.clone());
+        for _ in 0..claims {
+            // It waits for its class.
+            let waits = json!({"spec": {"storageClassName": "silver"}});
+            has_claim(&bench, &with(&claim, &waits));
+        }
+        wait(120).await;
+        let requests = bench.api.requests();
+        let patches = requests.iter().filter(|it| it.method == "PATCH");
+        let bodies: Vec<_> = patches
+            .filter(|it| it.path == SNAPSHOT)
+            .map(|it| it.body["metadata"]["finalizers"].clone())
+            .collect();
+        assert_eq!(bodies, vec![json!(["other"]); expected], "{finalizers}");
+    }
+}
+
 /// Nobody would follow its volume, and delete it.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_created_for_a_claim_that_goes_before_the_cloud_is_asked() {
