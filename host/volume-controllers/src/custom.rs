@@ -157,7 +157,7 @@ pub(crate) fn field<'a>(object: &'a Value, pointer: &str) -> &'a Value {
 }
 
 /// Returns true for the name of an object, which is one in DNS.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let is_plain =
         |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-' || it == '.';
     let starts = name.starts_with(|it: char| it.is_ascii_lowercase() || it.is_ascii_digit());
