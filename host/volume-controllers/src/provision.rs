@@ -142,12 +142,18 @@ impl ProvisionController {
         });
 
         let (volumes, deleted) = (Arc::clone(&self.volumes), Arc::clone(&self.deleted));
+        let queue = Arc::clone(&self.queue);
         self.objects.volumes.subscribe(move |change| match change {
             Change::Added(new) | Change::Updated(_, new) => {
                 volumes.add(new.key(), Priority::Change);
             }
             Change::Deleted(old) => {
                 deleted.lock().remove(old.uid());
+                // A claim that is not bound to it yet needs another one.
+                let spec = old.object.spec.as_ref();
+                if let Some(uid) = spec.and_then(|it| it.claim_ref.as_ref()?.uid.clone()) {
+                    queue.add(uid, Priority::Change);
+                }
             }
         });
     }

@@ -60,7 +60,7 @@ fn has_volume(bench: &Bench, phase: &str) {
             "annotations": {plan::PROVISIONED_BY: DRIVER},
         },
         "spec": {
-            "persistentVolumeReclaimPolicy": "Delete",
+            "persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "u"},
             "csi": {"driver": DRIVER, "volumeHandle": "vol-1"},
         },
         "status": {"phase": phase},
@@ -286,6 +286,19 @@ async fn a_class_that_is_created_later_is_enough() {
         .objects
         .classes
         .apply(serde_json::from_value(class).unwrap());
+    wait(5).await;
+    assert_eq!(bench.disks.calls(), ["create pvc-u"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_volume_goes_before_it_is_bound_gets_another_one() {
+    let bench = Bench::default();
+    start(&bench);
+    has_volume(&bench, "Available");
+    has_claim(&bench, &json!({}));
+    wait(5).await;
+    assert_eq!(bench.disks.calls(), [""; 0]);
+    bench.objects.volumes.delete("pvc-u");
     wait(5).await;
     assert_eq!(bench.disks.calls(), ["create pvc-u"]);
 }
