@@ -95,15 +95,19 @@ async fn a_volume_is_attached_after_its_finalizers_are_written() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_attached_without_the_finalizers() {
-    for path in [VOLUME, ATTACHMENT] {
+    for (path, code, reason) in [
+        (VOLUME, 500, "InternalError"),
+        (VOLUME, 404, "NotFound"),
+        (ATTACHMENT, 500, "InternalError"),
+    ] {
         let bench = Bench::default();
         start(&bench);
-        bench.api.fail("PATCH", path, 500, "InternalError");
+        bench.api.fail("PATCH", path, code, reason);
         has_attachment(&bench, &json!({}));
         sleep(Duration::from_millis(500)).await;
-        assert_eq!(bench.disks.calls(), [""; 0], "{path}");
+        assert_eq!(bench.disks.calls(), [""; 0], "{path} {code}");
         wait(5).await;
-        assert_eq!(bench.disks.calls(), ["attach vol-1 i-1"], "{path}");
+        assert_eq!(bench.disks.calls(), ["attach vol-1 i-1"], "{path} {code}");
     }
 }
 
