@@ -247,7 +247,11 @@ impl AttachController {
             Problem::Api(error) => {
                 // Nothing that the owner of a Pod could do.
                 self.context.api_error(name, &error);
-                return RetryWhen::after_write(&error);
+                // The PersistentVolume may be gone, and come back: it is not followed.
+                return match RetryWhen::after_write(&error) {
+                    RetryWhen::OnChange => RetryWhen::BackOff,
+                    other => other,
+                };
             }
             Problem::Object(message) => (message, None, RetryWhen::BackOff),
             Problem::Cloud(failure) => {

@@ -1,10 +1,19 @@
 //! Objects of kinds for which there is no type: those of custom resources, and of newer versions.
 
 use http::{Request, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
+use serde::Deserialize as _;
 use serde_json::Value;
 use skydock_cloud::Pairs;
 use skydock_kube::api::{Action, ApiError};
+
+/// Maximum number of objects in an answer.
+const PAGE: usize = 500;
+
+/// Requests only the metadata of a list.
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +83,26 @@ impl Resource {
         send(client, action, Request::get(path).body(Vec::new())).await
     }
 
+    /// Returns the metadata of all objects.
+    pub(crate) async fn list(self, client: &Client) -> Result<Vec<ObjectMeta>, ApiError> {
+        let Self { api, plural } = self;
+        let (mut all, mut token) = (Vec::new(), String::new());
+        loop {
+            let request = Request::get(format!("/apis/{api}/{plural}?limit={PAGE}{token}"))
+                .header(header::ACCEPT, METADATA)
+                .body(Vec::new());
+            let page = send(client, self.action("list"), request).await?;
+            let items = field(&page, "/items").as_array().into_iter().flatten();
+            let metadata = items.map(|it| ObjectMeta::deserialize(field(it, "/metadata")));
+            all.extend(metadata.filter_map(Result::ok));
+
+            match field(&page, "/metadata/continue").as_str() {
+                Some(next) if !next.is_empty() => token = format!("&continue={next}"),
+                _ => return Ok(all),
+            }
+        }
+    }
+
     /// Writes a merge patch to an object.
     pub(crate) async fn patch(
         self,
@@ -128,7 +157,7 @@ pub(crate) fn field<'a>(object: &'a Value, pointer: &str) -> &'a Value {
 }
 
 /// Returns true for the name of an object, which is one in DNS.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let is_plain =
         |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-' || it == '.';
     let starts = name.starts_with(|it: char| it.is_ascii_lowercase() || it.is_ascii_digit());

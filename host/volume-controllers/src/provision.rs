@@ -103,13 +103,16 @@ impl ProvisionController {
         let (claims, queue) = (Arc::clone(&self.claims), Arc::clone(&self.queue));
         let sources = Arc::clone(&self.sources);
         self.objects.claims.subscribe(move |change| match change {
-            Change::Updated(old, new) if !plan::is_news(&old.object, &new.object) => {}
+            Change::Updated(old, new) if !plan::is_news(&old.object, &new.object) => {
+                claims.refresh(new);
+            }
             Change::Added(new) | Change::Updated(_, new) => {
                 // One with another UID may have its name.
                 if let Change::Updated(old, _) = change
                     && old.uid() != new.uid()
                 {
                     claims.over(old);
+                    add_source(&sources, &old.object);
                 }
                 if claims.see(new) {
                     queue.add(new.uid().to_owned(), Priority::Change);
@@ -139,12 +142,18 @@ impl ProvisionController {
         });
 
         let (volumes, deleted) = (Arc::clone(&self.volumes), Arc::clone(&self.deleted));
+        let queue = Arc::clone(&self.queue);
         self.objects.volumes.subscribe(move |change| match change {
             Change::Added(new) | Change::Updated(_, new) => {
                 volumes.add(new.key(), Priority::Change);
             }
             Change::Deleted(old) => {
                 deleted.lock().remove(old.uid());
+                // A claim that is not bound to it yet needs another one.
+                let spec = old.object.spec.as_ref();
+                if let Some(uid) = spec.and_then(|it| it.claim_ref.as_ref()?.uid.clone()) {
+                    queue.add(uid, Priority::Change);
+                }
             }
         });
     }
@@ -178,11 +187,17 @@ impl ProvisionController {
             let again = Box::pin(self.release_source(&source)).await;
             again.schedule(&self.sources, &source);
         };
-        tokio::join!(
-            self.queue.run_workers(WORKERS, shutdown, provision),
-            self.volumes.run_workers(WORKERS, shutdown, reclaim),
-            self.sources.run_workers(SOURCE_WORKERS, shutdown, release),
-        );
+        let working = async {
+            tokio::join!(
+                self.queue.run_workers(WORKERS, shutdown, provision),
+                self.volumes.run_workers(WORKERS, shutdown, reclaim),
+                self.sources.run_workers(SOURCE_WORKERS, shutdown, release),
+            )
+        };
+        tokio::select! {
+            _ = working => {}
+            () = self.sweep() => {}
+        }
     }
 }
 

@@ -267,8 +267,8 @@ impl SnapshotController {
     }
 
     async fn tell_in_status(&self, content: &ContentEntry, status: Value) {
-        let written = self.write(content, Some("status"), &Patch::Merge(status));
-        if let Err(error) = written.await {
+        let patch = Patch::Merge(status);
+        if let Err(error) = self.write(content, Some("status"), &patch).await {
             self.context.api_error(content.name(), &error);
         }
     }

@@ -1,9 +1,9 @@
 //! Clouds on loopback for tests, benchmarks and manual use.
 //!
 //! [`OpenStack`] is the real OpenStack: Keystone, Nova with a fake hypervisor, Neutron, Octavia
-//! with simulated appliances, Placement, Glance and MariaDB. [`Aws`] is moto: EC2, both load
-//! balancing APIs, IAM, STS and the metadata service of instances. Both are installed and prepared
-//! once in a cache folder, and then start within seconds.
+//! with simulated appliances, Cinder with simulated disks, Placement, Glance and MariaDB. [`Aws`] is
+//! moto: EC2, both load balancing APIs, IAM, STS and the metadata service of instances. Both are
+//! installed and prepared once in a cache folder, and then start within seconds.
 //!
 //! [`Proxy`] is placed in front of a cloud. It counts requests, and injects delays, stale answers,
 //! throttling and errors, according to rules and a seed.

@@ -24,7 +24,7 @@ struct Args {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Keystone, Nova, Neutron, Octavia, Glance, Placement.
+    /// Keystone, Nova, Neutron, Octavia, Cinder, Glance, Placement.
     #[value(name = "openstack")]
     OpenStack,
     /// EC2, Elastic Load Balancing, IAM, STS and the metadata service, by moto.

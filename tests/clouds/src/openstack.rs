@@ -39,17 +39,20 @@ pub enum Service {
     Image,
     /// Placement.
     Placement,
+    /// Cinder.
+    BlockStorage,
 }
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Identity,
         Self::Compute,
         Self::Network,
         Self::LoadBalancer,
         Self::Image,
         Self::Placement,
+        Self::BlockStorage,
     ];
 
     /// Returns the type in the catalog, for example `load-balancer`.
@@ -62,6 +65,7 @@ impl Service {
             Self::LoadBalancer => "load-balancer",
             Self::Image => "image",
             Self::Placement => "placement",
+            Self::BlockStorage => "block-storage",
         }
     }
 
@@ -75,13 +79,14 @@ impl Service {
             Self::LoadBalancer => "octavia",
             Self::Image => "glance",
             Self::Placement => "placement",
+            Self::BlockStorage => "cinder",
         }
     }
 }
 
 /// A real OpenStack on loopback. Initially it has the flavors `m1.tiny`, `m1.small` and `m1.large`,
 /// the image `tiny`, the external networks `public` (IPv4 and IPv6) and `public-2`, the load
-/// balancer providers `amphora` and `ovn`, and no quotas.
+/// balancer providers `amphora` and `ovn`, the types of volumes `fast` and `faulty`, and no quotas.
 #[derive(Debug)]
 pub struct OpenStack {
     run: Run,

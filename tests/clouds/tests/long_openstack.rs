@@ -70,11 +70,9 @@ async fn load_balancer(project: &Project, fields: Value) -> Result<(String, Valu
     Ok((text(&made, "/id")?.to_owned(), settled))
 }
 
-async fn gone(session: &Session, path: &str) -> Result<()> {
+async fn gone(session: &Session, service: Service, path: &str) -> Result<()> {
     for _ in 0..300 {
-        if let Err(Error::Rejected { status: 404, .. }) =
-            session.get(Service::LoadBalancer, path).await
-        {
+        if let Err(Error::Rejected { status: 404, .. }) = session.get(service, path).await {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -245,7 +243,7 @@ async fn a_load_balancer_is_built_in_steps_and_deleted_by_cascade() -> Result<()
         .session
         .delete(Service::LoadBalancer, &format!("{path}?cascade=true"))
         .await?;
-    gone(&project.session, &path).await?;
+    gone(&project.session, Service::LoadBalancer, &path).await?;
     let after = project.holdings().await?;
     ensure!(after == before, "before {before:#?}\nafter {after:#?}");
     Ok(())
@@ -311,6 +309,144 @@ async fn the_ovn_provider_rejects_unsupported_algorithms() -> Result<()> {
     );
     make(&project, &lb, "pools", "pool", pool("SOURCE_IP_PORT")).await?;
     Ok(())
+}
+
+/// Creates a volume or a snapshot, and waits until it has this status.
+async fn make_disk(project: &Project, kind: &str, fields: Value, status: &str) -> Result<String> {
+    let path = format!("/v3/{kind}s");
+    let made = project
+        .session
+        .create(Service::BlockStorage, &path, kind, fields)
+        .await?;
+    let id = text(&made, "/id")?.to_owned();
+    becomes(project, kind, &id, status).await?;
+    Ok(id)
+}
+
+/// Waits until a volume or a snapshot has this status, and returns its fields.
+async fn becomes(project: &Project, kind: &str, id: &str, status: &str) -> Result<Value> {
+    let path = format!("/v3/{kind}s/{id}");
+    let pointer = format!("/{kind}/status");
+    let has_status = |answer: &Value| answer.pointer(&pointer).is_some_and(|it| it == status);
+    let limit = Duration::from_secs(60);
+    let mut answer = project
+        .session
+        .wait(Service::BlockStorage, &path, limit, has_status)
+        .await?;
+    Ok(answer.get_mut(kind).map(Value::take).unwrap_or_default())
+}
+
+async fn delete_disk(project: &Project, kind: &str, id: &str) -> Result<()> {
+    let path = format!("/v3/{kind}s/{id}");
+    project.session.delete(Service::BlockStorage, &path).await?;
+    gone(&project.session, Service::BlockStorage, &path).await
+}
+
+fn is_rejected(result: &Result<Value, Error>, with: u16) -> Result<()> {
+    ensure!(
+        matches!(result, Err(Error::Rejected { status, .. }) if *status == with),
+        "{result:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn volumes_are_expanded_copied_and_deleted() -> Result<()> {
+    let project = cloud().await?.project("volumes").await?;
+    let before = project.holdings().await?;
+    let fields = json!({"name": "disk", "size": 1, "volume_type": "fast"});
+    let disk = make_disk(&project, "volume", fields, "available").await?;
+    let path = format!("/v3/volumes/{disk}/action");
+    let larger = json!({"os-extend": {"new_size": 3}});
+    project
+        .session
+        .post(Service::BlockStorage, &path, &larger)
+        .await?;
+    let seen = becomes(&project, "volume", &disk, "available").await?;
+    ensure!(
+        seen["size"] == 3 && seen["availability_zone"] == "nova",
+        "{seen}"
+    );
+
+    let fields = json!({"name": "cut", "volume_id": disk});
+    let snapshot = make_disk(&project, "snapshot", fields, "available").await?;
+    let fields = json!({"name": "restored", "size": 4, "snapshot_id": snapshot});
+    let restored = make_disk(&project, "volume", fields, "available").await?;
+    let fields = json!({"name": "copy", "size": 3, "source_volid": disk});
+    let copy = make_disk(&project, "volume", fields, "available").await?;
+    let held = project.holdings().await?;
+    ensure!(
+        held["volumes"].len() == 3 && held["snapshots"].len() == 1,
+        "{held:?}"
+    );
+
+    let path = format!("/v3/volumes/{disk}");
+    let session = &project.session;
+    let refused = session
+        .send(http::Method::DELETE, Service::BlockStorage, &path, None)
+        .await;
+    is_rejected(&refused, 400)?; // it has a snapshot
+    delete_disk(&project, "snapshot", &snapshot).await?;
+    for volume in [&disk, &restored, &copy] {
+        delete_disk(&project, "volume", volume).await?;
+    }
+    let after = project.holdings().await?;
+    ensure!(after == before, "before {before:#?}\nafter {after:#?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_volume_of_the_type_faulty_is_in_state_error() -> Result<()> {
+    let project = cloud().await?.project("faulty").await?;
+    let fields = json!({"name": "disk", "size": 1, "volume_type": "faulty"});
+    let disk = make_disk(&project, "volume", fields, "error").await?;
+    delete_disk(&project, "volume", &disk).await
+}
+
+#[tokio::test]
+async fn a_volume_is_attached_and_detached_by_nova_only() -> Result<()> {
+    let project = cloud().await?.project("attached").await?;
+    let servers = project.create_servers(&["node-1", "node-2"]).await?;
+    let fields = json!({"name": "disk", "size": 1});
+    let disk = make_disk(&project, "volume", fields, "available").await?;
+    let attachments = servers
+        .iter()
+        .map(|server| format!("/v2.1/servers/{}/os-volume_attachments", server.id));
+    let attachments: Vec<String> = attachments.collect();
+    let attach = json!({"volumeAttachment": {"volumeId": disk}});
+    let session = &project.session;
+    session
+        .post(Service::Compute, &attachments[0], &attach)
+        .await?;
+    let seen = becomes(&project, "volume", &disk, "in-use").await?;
+    let attachment = &seen["attachments"][0];
+    ensure!(
+        attachment["server_id"] == servers[0].id.as_str() && attachment["device"] == "/dev/sdb",
+        "{seen}"
+    );
+
+    // It is not for several servers, and Cinder does not detach what Nova has attached.
+    let second = session
+        .post(Service::Compute, &attachments[1], &attach)
+        .await;
+    is_rejected(&second, 400)?;
+    let path = format!("/v3/volumes/{disk}/action");
+    let detach = json!({"os-detach": {}});
+    let detached = session.post(Service::BlockStorage, &path, &detach).await;
+    is_rejected(&detached, 409)?;
+
+    let attachment = format!("{}/{disk}", attachments[0]);
+    session.delete(Service::Compute, &attachment).await?;
+    becomes(&project, "volume", &disk, "available").await?;
+
+    // A server that is deleted has no volume any more.
+    session
+        .post(Service::Compute, &attachments[1], &attach)
+        .await?;
+    becomes(&project, "volume", &disk, "in-use").await?;
+    project.delete_server(&servers[1].id).await?;
+    becomes(&project, "volume", &disk, "available").await?;
+    delete_disk(&project, "volume", &disk).await
 }
 
 #[tokio::test]
@@ -379,7 +515,7 @@ async fn behind_the_proxy_the_catalog_names_the_proxy() -> Result<()> {
         .filter_map(|entry| entry.pointer("/endpoints/0/url")?.as_str())
         .collect();
     ensure!(
-        urls.len() == 6 && urls.iter().all(|url| url.starts_with(proxy.url())),
+        urls.len() == Service::ALL.len() && urls.iter().all(|url| url.starts_with(proxy.url())),
         "{urls:?}"
     );
     ensure!(

@@ -1,4 +1,5 @@
-//! csi-sanity, with which the CSI project tests drivers, on the built host with simcloud and with EBS.
+//! csi-sanity, with which the CSI project tests drivers, on the built host with simcloud, with EBS and with
+//! Cinder.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -13,9 +14,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use skydock_clouds::Aws;
+use skydock_clouds::{Aws, OpenStack};
 use skydock_clusters::{EmbeddedPlane, Plane as _, go_binary};
-use skydock_e2e::{AwsSite, Cluster, Hosts, Site as _};
+use skydock_e2e::{AwsSite, Cluster, Hosts, Machine, OpenStackSite, Site};
 use skydock_simcloud::{Options, Settings, Simcloud};
 use skydock_support::{Host, Paths, Seen, eventually};
 
@@ -26,6 +27,8 @@ const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/csi-sanity");
 const PASSED: usize = 50;
 /// Those without the limit of a node, which moto does not have.
 const PASSED_ON_EBS: usize = 45;
+/// Those without that limit and without attributes that can change.
+const PASSED_ON_CINDER: usize = 54;
 
 fn socket(dir: &Path) -> PathBuf {
     dir.join("csi.sock")
@@ -95,6 +98,40 @@ async fn passed(host: &Host, dir: &Path, flags: &[&str]) -> usize {
     specs.iter().filter(|it| it["State"] == "passed").count()
 }
 
+/// Runs csi-sanity with the plugin of a cloud, on the node of a machine, and returns how many specs
+/// passed.
+async fn passed_on(
+    site: &dyn Site,
+    machine: &Machine,
+    plane: &EmbeddedPlane,
+    flags: &[&str],
+) -> usize {
+    let dir = tempfile::tempdir().unwrap();
+    let endpoint = format!("--csi-endpoint=unix://{}", socket(dir.path()).display());
+    let of_host = ["--controllers=cloud-node", endpoint.as_str()];
+    let mut hosts = Hosts::of_site(site, "sanity", plane.kubeconfig_path(), &of_host).unwrap();
+    hosts
+        .edit(|document| document["plugins"][0]["options"]["volumes"] = json!("true"))
+        .unwrap();
+    let host = hosts.start().await.unwrap();
+
+    // Volumes that may be in any zone are in that of a node.
+    let cluster = Cluster::new(plane.client());
+    cluster.register(&machine.node).await.unwrap();
+    eventually(Duration::from_secs(60), || async {
+        let is_there = cluster.is_initialized(&machine.node).await?;
+        Ok(Seen::when(is_there, "the node is not initialized"))
+    })
+    .await
+    .unwrap();
+
+    let node = format!("-node={}", machine.id);
+    let flags = [&[node.as_str()][..], flags].concat();
+    let passed = passed(&host, dir.path(), &flags).await;
+    Hosts::stop(host).await.unwrap();
+    passed
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn csi_sanity_passes_on_simcloud() {
     let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
@@ -120,28 +157,8 @@ async fn csi_sanity_passes_on_ebs() {
     let mut site = AwsSite::new(&cloud, keys, "sanity", 1).await.unwrap();
     let machine = site.add(1).await.unwrap().remove(0);
 
-    let dir = tempfile::tempdir().unwrap();
-    let endpoint = format!("--csi-endpoint=unix://{}", socket(dir.path()).display());
-    let flags = ["--controllers=cloud-node", endpoint.as_str()];
-    let mut hosts = Hosts::of_site(&site, "sanity", plane.kubeconfig_path(), &flags).unwrap();
-    hosts
-        .edit(|document| document["plugins"][0]["options"]["volumes"] = json!("true"))
-        .unwrap();
-    let host = hosts.start().await.unwrap();
-
-    // Volumes that may be in any zone are in that of a node.
-    let cluster = Cluster::new(plane.client());
-    cluster.register(&machine.node).await.unwrap();
-    eventually(Duration::from_secs(60), || async {
-        let is_there = cluster.is_initialized(&machine.node).await?;
-        Ok(Seen::when(is_there, "the node is not initialized"))
-    })
-    .await
-    .unwrap();
-
-    let node = format!("-node={}", machine.id);
-    let flags = [node.as_str(), "-attribute=iops", "-value=4000"];
-    let passed = passed(&host, dir.path(), &flags).await;
+    let flags = ["-attribute=iops", "-value=4000"];
+    let passed = passed_on(&site, &machine, &plane, &flags).await;
     assert!(passed >= PASSED_ON_EBS, "{passed} passed");
 
     for (action, name) in [
@@ -151,5 +168,21 @@ async fn csi_sanity_passes_on_ebs() {
         let left = cloud.call("ec2", action, &[]).await.unwrap();
         assert!(!left.contains(name), "{left}");
     }
-    Hosts::stop(host).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csi_sanity_passes_on_cinder() {
+    let cloud = OpenStack::start().await.unwrap();
+    let plane = EmbeddedPlane::start_without_controllers().await.unwrap();
+    let mut site = OpenStackSite::new(&cloud, "sanity", 1).await.unwrap();
+    let machine = site.add(1).await.unwrap().remove(0);
+
+    let passed = passed_on(&site, &machine, &plane, &[]).await;
+    assert!(passed >= PASSED_ON_CINDER, "{passed} passed");
+
+    let left = site.holdings().await.unwrap();
+    assert!(
+        left["volumes"].is_empty() && left["snapshots"].is_empty(),
+        "{left:?}"
+    );
 }

@@ -95,15 +95,19 @@ async fn a_volume_is_attached_after_its_finalizers_are_written() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_attached_without_the_finalizers() {
-    for path in [VOLUME, ATTACHMENT] {
+    for (path, code, reason) in [
+        (VOLUME, 500, "InternalError"),
+        (VOLUME, 404, "NotFound"),
+        (ATTACHMENT, 500, "InternalError"),
+    ] {
         let bench = Bench::default();
         start(&bench);
-        bench.api.fail("PATCH", path, 500, "InternalError");
+        bench.api.fail("PATCH", path, code, reason);
         has_attachment(&bench, &json!({}));
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(bench.disks.calls(), [""; 0], "{path}");
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(bench.disks.calls(), [""; 0], "{path} {code}");
         wait(5).await;
-        assert_eq!(bench.disks.calls(), ["attach vol-1 i-1"], "{path}");
+        assert_eq!(bench.disks.calls(), ["attach vol-1 i-1"], "{path} {code}");
     }
 }
 
@@ -116,7 +120,7 @@ async fn a_failure_is_told_and_retried_with_delays() {
         bench.disks.fails("vol-1", full.clone());
     }
     has_attachment(&bench, &json!({}));
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
 
     let told = writes(&bench);
     let (path, body) = told.last().unwrap();
@@ -130,7 +134,7 @@ async fn a_failure_is_told_and_retried_with_delays() {
 
     // What the status says then is no reason to hurry.
     has_attachment(&bench, &json!({"status": {"attachError": error}}));
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    sleep(Duration::from_millis(200)).await;
     assert_eq!(bench.disks.calls().len(), 1);
     wait(20).await;
     assert_eq!(bench.disks.calls().len(), 3, "after 1, 2 and 4 s");
@@ -169,7 +173,7 @@ async fn an_attachment_stays_until_the_volume_is_detached() {
         .fails("vol-1", CloudError::Unavailable("down".into()));
     bench.api.fail("PATCH", STATUS, 404, "NotFound");
     has_attachment(&bench, &deleted());
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    sleep(Duration::from_millis(2_500)).await;
 
     let told = writes(&bench);
     let paths: Vec<_> = told.iter().map(|(path, _)| path.as_str()).collect();

@@ -42,6 +42,14 @@ impl Claims {
         true
     }
 
+    /// Remembers the newest version of a claim that needs no other work: what is written to it has to name
+    /// that version.
+    pub(super) fn refresh(&self, claim: &ClaimEntry) {
+        if let Some(known) = self.0.lock().get_mut(claim.uid()) {
+            known.claim = Arc::clone(claim);
+        }
+    }
+
     /// Forgets a claim, unless the cloud may be creating its volume.
     pub(super) fn over(&self, claim: &ClaimEntry) {
         let mut all = self.0.lock();
@@ -70,11 +78,15 @@ impl Claims {
         of_it.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Remembers what the cloud is asked.
-    pub(super) fn begin(&self, uid: &str, prepared: &Arc<Prepared>) {
-        if let Some(known) = self.0.lock().get_mut(uid) {
-            known.begun = Some(Arc::clone(prepared));
-        }
+    /// Remembers what the cloud is asked. Returns false if the claim has gone in the meantime, and nobody
+    /// would follow its volume.
+    pub(super) fn begin(&self, uid: &str, prepared: &Arc<Prepared>) -> bool {
+        let mut all = self.0.lock();
+        let Some(known) = all.get_mut(uid) else {
+            return false;
+        };
+        known.begun = Some(Arc::clone(prepared));
+        true
     }
 
     /// Forgets what the cloud was asked: the answer is final.

@@ -19,7 +19,7 @@ use skydock_csi::proto::{
     self, CapacityRange, CreateVolumeRequest, TopologyRequirement, VolumeContentSource,
 };
 
-use crate::{capability, quantity, request::secrets};
+use crate::{capability, custom::is_name, quantity, request::secrets};
 
 /// Finalizer of a PersistentVolume, until its volume is deleted (`finalizerPV`).
 pub(super) const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
@@ -299,6 +299,7 @@ fn our_secrets(parameters: &Pairs) -> Pairs {
 struct Names<'a> {
     claim: &'a str,
     namespace: &'a str,
+    annotations: Option<&'a Pairs>,
     volume: &'a str,
 }
 
@@ -307,23 +308,58 @@ impl<'a> Names<'a> {
         Self {
             claim: claim.metadata.name.as_deref().unwrap_or_default(),
             namespace: claim.metadata.namespace.as_deref().unwrap_or_default(),
+            annotations: claim.metadata.annotations.as_ref(),
             volume,
         }
     }
 
-    /// Replaces the tokens in a parameter (`resolveTemplate`).
-    fn resolve(&self, text: &str) -> Result<String, String> {
-        let resolved = text
-            .replace("${pvc.name}", self.claim)
-            .replace("${pvc.namespace}", self.namespace)
-            .replace("${pv.name}", self.volume);
-        if resolved.contains("${") {
-            return Err(format!(
-                "a parameter of the StorageClass has an unknown token: {text}"
-            ));
-        }
-        Ok(resolved)
+    /// Returns the name of a Secret. The user of the claim may decide it.
+    fn secret(&self, text: &str) -> Result<String, String> {
+        resolve(text, |token| match token {
+            "pvc.name" => Some(self.claim),
+            _ => self.namespace_token(token).or_else(|| {
+                let key = token.strip_prefix("pvc.annotations['")?;
+                let value = self.annotations?.get(key.strip_suffix("']")?)?;
+                Some(value.as_str())
+            }),
+        })
     }
+
+    /// Returns the namespace of a Secret. The user of the claim must not decide it.
+    fn secret_namespace(&self, text: &str) -> Result<String, String> {
+        resolve(text, |token| self.namespace_token(token))
+    }
+
+    fn namespace_token(&self, token: &str) -> Option<&'a str> {
+        match token {
+            "pv.name" => Some(self.volume),
+            "pvc.namespace" => Some(self.namespace),
+            _ => None,
+        }
+    }
+}
+
+/// Replaces the tokens in a parameter, whose values may have the form of tokens (`resolveTemplate`).
+fn resolve<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> Result<String, String> {
+    let (mut resolved, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        let token = after.split_once('}');
+        let found = token.and_then(|(token, next)| Some((value_of(token)?, next)));
+        let (value, next) = found.ok_or_else(|| {
+            format!("a parameter of the StorageClass has an unknown token: {text}")
+        })?;
+        resolved.push_str(before);
+        resolved.push_str(value);
+        rest = next;
+    }
+    resolved.push_str(rest);
+
+    if !is_name(&resolved) {
+        return Err(format!(
+            "{resolved:?} is not a valid name; it is from a parameter of the StorageClass: {text}"
+        ));
+    }
+    Ok(resolved)
 }
 
 /// Returns the Secret of the node part, of this kind, that a class has.
@@ -336,8 +372,8 @@ fn secret(
     match (text("name"), text("namespace")) {
         (None, None) => Ok(None),
         (Some(name), Some(namespace)) => Ok(Some(SecretReference {
-            name: Some(names.resolve(name)?),
-            namespace: Some(names.resolve(namespace)?),
+            name: Some(names.secret(name)?),
+            namespace: Some(names.secret_namespace(namespace)?),
         })),
         _ => Err(format!(
             "the StorageClass has only one of {kind}-name and {kind}-namespace"

@@ -11,6 +11,7 @@ use crate::testing::{Bench, DRIVER, wait};
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const VOLUME: &str = "/api/v1/persistentvolumes/pvc-u";
 const CLAIM: &str = "/api/v1/namespaces/ns/persistentvolumeclaims/data";
+const SNAPSHOT: &str = "/apis/snapshot.storage.k8s.io/v1/namespaces/ns/volumesnapshots/snap";
 const ZONE: &str = "topology.disks.example/zone";
 
 /// Starts a controller in a cluster with a class.
@@ -39,7 +40,7 @@ fn start(bench: &Bench) -> CancellationToken {
 fn has_claim(bench: &Bench, change: &Value) {
     let claim = json!({
         "metadata": {
-            "namespace": "ns", "name": "data", "uid": "u", "resourceVersion": "7",
+            "namespace": "ns", "name": "data", "uid": "u",
             "annotations": {"volume.kubernetes.io/storage-provisioner": DRIVER},
         },
         "spec": {
@@ -59,13 +60,32 @@ fn has_volume(bench: &Bench, phase: &str) {
             "annotations": {plan::PROVISIONED_BY: DRIVER},
         },
         "spec": {
-            "persistentVolumeReclaimPolicy": "Delete",
+            "persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "u"},
             "csi": {"driver": DRIVER, "volumeHandle": "vol-1"},
         },
         "status": {"phase": phase},
     });
     let volume = serde_json::from_value(volume).unwrap();
     bench.objects.volumes.apply(volume);
+}
+
+/// Adds a snapshot. Returns it, and what makes a claim one that is restored from it.
+fn has_snapshot(bench: &Bench) -> (Value, Value) {
+    *bench.disks.snapshots.lock() = true;
+    let contents = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/content";
+    let snapshot = json!({
+        "metadata": {"name": "snap", "uid": "s", "resourceVersion": "3", "finalizers": ["other"]},
+        "status": {"boundVolumeSnapshotContentName": "content", "readyToUse": true},
+    });
+    let content = json!({
+        "spec": {"driver": DRIVER, "volumeSnapshotRef": {"uid": "s"}},
+        "status": {"snapshotHandle": "snap-1"},
+    });
+    bench.api.answer("GET", SNAPSHOT, 200, snapshot.clone());
+    bench.api.answer("GET", contents, 200, content);
+    let source =
+        json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "snap"});
+    (snapshot, json!({"spec": {"dataSource": source}}))
 }
 
 fn in_progress() -> CloudError {
@@ -209,6 +229,33 @@ async fn the_scheduler_selects_another_node_if_this_one_has_no_room_or_is_gone()
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_node_is_asked_for_in_the_newest_version_of_a_claim() {
+    let bench = Bench::default();
+    bench.disks.topology.lock().push(ZONE.to_owned());
+    start(&bench);
+    bench.disks.fails("pvc-u", in_progress());
+    bench
+        .disks
+        .fails("pvc-u", StorageError::Exhausted("full".into()));
+    let version = |version: &str, labels: Value| {
+        json!({"metadata": {
+            "resourceVersion": version, "labels": labels,
+            "annotations": {plan::SELECTED_NODE: "n1"},
+        }})
+    };
+    has_claim(&bench, &version("1", json!({})));
+    sleep(Duration::from_millis(500)).await;
+    // No reason to ask again.
+    has_claim(&bench, &version("2", json!({"team": "a"})));
+    wait(5).await;
+    assert_eq!(bench.disks.calls().len(), 2);
+    let requests = bench.api.requests();
+    let mut patches = requests.iter().filter(|it| it.path == CLAIM);
+    let patch = patches.find(|it| it.method == "PATCH").unwrap();
+    assert_eq!(patch.body["metadata"]["resourceVersion"], "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wrong_claim_is_asked_for_seldom_until_it_changes() {
     let bench = Bench::default();
     start(&bench);
@@ -244,6 +291,19 @@ async fn a_class_that_is_created_later_is_enough() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_whose_volume_goes_before_it_is_bound_gets_another_one() {
+    let bench = Bench::default();
+    start(&bench);
+    has_volume(&bench, "Available");
+    has_claim(&bench, &json!({}));
+    wait(5).await;
+    assert_eq!(bench.disks.calls(), [""; 0]);
+    bench.objects.volumes.delete("pvc-u");
+    wait(5).await;
+    assert_eq!(bench.disks.calls(), ["create pvc-u"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_released_volume_is_deleted_before_its_object() {
     let bench = Bench::default();
     start(&bench);
@@ -273,30 +333,15 @@ async fn a_released_volume_is_deleted_before_its_object() {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_restored_and_protected_meanwhile() {
     let bench = Bench::default();
-    *bench.disks.snapshots.lock() = true;
     start(&bench);
-    let snapshots = "/apis/snapshot.storage.k8s.io/v1/namespaces/ns/volumesnapshots/snap";
-    let contents = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/content";
-    let snapshot = json!({
-        "metadata": {"name": "snap", "uid": "s", "resourceVersion": "3", "finalizers": ["other"]},
-        "status": {"boundVolumeSnapshotContentName": "content", "readyToUse": true},
-    });
-    let content = json!({
-        "spec": {"driver": DRIVER, "volumeSnapshotRef": {"uid": "s"}},
-        "status": {"snapshotHandle": "snap-1"},
-    });
-    bench.api.answer("GET", snapshots, 200, snapshot.clone());
-    bench.api.answer("GET", contents, 200, content);
-    let source =
-        json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "snap"});
-    let claim = json!({"spec": {"dataSource": source}});
+    let (snapshot, claim) = has_snapshot(&bench);
     has_claim(&bench, &claim);
     wait(5).await;
     assert_eq!(bench.disks.calls(), ["create pvc-u from snap-1"]);
     let requests = bench.api.requests();
     let patch = requests
         .iter()
-        .find(|it| it.path == snapshots && it.method == "PATCH");
+        .find(|it| it.path == SNAPSHOT && it.method == "PATCH");
     let metadata = &patch.unwrap().body["metadata"];
     assert_eq!(metadata["finalizers"], json!(["other", source::RESTORED]));
     assert_eq!(metadata["resourceVersion"], "3");
@@ -304,7 +349,7 @@ async fn a_snapshot_is_restored_and_protected_meanwhile() {
     let held = json!({"metadata": {"finalizers": ["other", source::RESTORED]}});
     bench
         .api
-        .answer("GET", snapshots, 200, with(&snapshot, &held));
+        .answer("GET", SNAPSHOT, 200, with(&snapshot, &held));
     bench.api.forget();
     let bound = json!({"spec": {"volumeName": "pvc-u"}, "status": {"phase": "Bound"}});
     has_claim(&bench, &with(&claim, &bound));
@@ -312,11 +357,60 @@ async fn a_snapshot_is_restored_and_protected_meanwhile() {
     let requests = bench.api.requests();
     let patch = requests
         .iter()
-        .find(|it| it.path == snapshots && it.method == "PATCH");
+        .find(|it| it.path == SNAPSHOT && it.method == "PATCH");
     assert_eq!(
         patch.unwrap().body["metadata"]["finalizers"],
         json!(["other"])
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_is_held_for_nobody_is_released() {
+    for (finalizers, claims, expected) in [
+        (json!(["other", source::RESTORED]), 0, 1),
+        (json!(["other", source::RESTORED]), 1, 0),
+        (json!(["other"]), 0, 0),
+    ] {
+        let bench = Bench::default();
+        start(&bench);
+        let (snapshot, claim) = has_snapshot(&bench);
+        bench.api.clear("GET", SNAPSHOT);
+        let mut held = with(&snapshot, &json!({"metadata": {"namespace": "ns"}}));
+        held["metadata"]["finalizers"] = finalizers.clone();
+        let all = "/apis/snapshot.storage.k8s.io/v1/volumesnapshots";
+        bench.api.answer("GET", all, 200, json!({"items": [held]}));
+        bench.api.answer("GET", SNAPSHOT, 200, held.clone());
+        for _ in 0..claims {
+            // It waits for its class.
+            let waits = json!({"spec": {"storageClassName": "silver"}});
+            has_claim(&bench, &with(&claim, &waits));
+        }
+        wait(120).await;
+        let requests = bench.api.requests();
+        let patches = requests.iter().filter(|it| it.method == "PATCH");
+        let bodies: Vec<_> = patches
+            .filter(|it| it.path == SNAPSHOT)
+            .map(|it| it.body["metadata"]["finalizers"].clone())
+            .collect();
+        assert_eq!(bodies, vec![json!(["other"]); expected], "{finalizers}");
+    }
+}
+
+/// Nobody would follow its volume, and delete it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_for_a_claim_that_goes_before_the_cloud_is_asked() {
+    let bench = Bench::default();
+    start(&bench);
+    let (_, claim) = has_snapshot(&bench);
+    let objects = Arc::clone(&bench.objects);
+    bench.api.on_patch(move |path, _| {
+        if path == SNAPSHOT {
+            objects.claims.delete("ns/data");
+        }
+    });
+    has_claim(&bench, &claim);
+    wait(20).await;
+    assert_eq!(bench.disks.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,19 +1,22 @@
 //! The work of the controller, from an object to the writes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+use k8s_openapi::{
+    api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Resource, api::PostParams};
 use serde_json::{Value, json};
-use skydock_cloud::{CsiDriver, Pairs, reason};
+use skydock_cloud::{Capability, CsiDriver, Pairs, reason};
 use skydock_controller_base::calls::retry::RetryWhen;
 use skydock_csi::{Code, Failure, proto::VolumeContentSource};
 use skydock_kube::{
     api::{self, Action, ApiError, Patch, Target, patch},
     informer::Entry,
+    queue::Priority,
 };
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -30,6 +33,12 @@ use crate::{
     objects::{ClassKind, VolumeKind},
     request::{self, LIMITER, PATIENCE},
 };
+
+/// How often finalizers are looked for that were left.
+const SWEEP: Duration = Duration::from_mins(10);
+
+/// Time for the claim of a finalizer to arrive in the cache.
+const GRACE: Duration = Duration::from_mins(1);
 
 /// Why a volume is not created.
 enum Problem {
@@ -77,7 +86,9 @@ impl ProvisionController {
                 Err(problem) => return self.tell(&claim, problem).await,
             },
         };
-        self.claims.begin(uid, &prepared);
+        if !self.claims.begin(uid, &prepared) {
+            return RetryWhen::OnChange;
+        }
 
         let answer = self
             .driver
@@ -487,6 +498,35 @@ impl ProvisionController {
             self.release(volume).await?;
         }
         Ok(())
+    }
+
+    /// Looks for VolumeSnapshots whose finalizer may have been left, again and again: nobody has seen it if a
+    /// claim was deleted while no replica led (`sweepOrphanedFinalizers`).
+    pub(super) async fn sweep(&self) {
+        loop {
+            if self.context.provider.info().can(Capability::Snapshots) {
+                match custom::SNAPSHOTS.list(&self.client).await {
+                    Ok(all) => self.check_held(&all),
+                    // The cluster has none.
+                    Err(ApiError::Gone(_)) => {}
+                    Err(error) => self.context.api_error("VolumeSnapshots", &error),
+                }
+            }
+            sleep(SWEEP).await;
+        }
+    }
+
+    /// Adds the VolumeSnapshots with the finalizer, after a delay: by then, the claim is known for which it was
+    /// added a moment ago.
+    fn check_held(&self, all: &[ObjectMeta]) {
+        for metadata in all {
+            if finalizer::has(metadata, source::RESTORED)
+                && let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name)
+            {
+                let source = (namespace.clone(), Source::Snapshot(name.clone()));
+                self.sources.add_after(source, GRACE, Priority::Recheck);
+            }
+        }
     }
 
     /// Removes the finalizer of a source that no claim needs any more. Returns when to try again.

@@ -231,7 +231,7 @@ impl ModifyController {
             name: claim.name(),
             subresource: Some("status"),
         };
-        patch::<PersistentVolumeClaim>(&self.client, &target, &Patch::Merge(body)).await?;
+        patch::<PersistentVolumeClaim>(&self.client, &target, &Patch::Strategic(body)).await?;
         Ok(())
     }
 

@@ -165,6 +165,8 @@ pub(super) fn request(content: &Content, class: &Value) -> Result<CreateSnapshot
         name: format!("snapshot-{uid}"),
         secrets,
         parameters,
+        // Like csi-snapshotter: the cloud puts a snapshot where its volume is.
+        accessibility_requirements: None,
     })
 }
 
@@ -242,8 +244,9 @@ pub(super) fn released(content: &Content) -> Option<Value> {
     ]))
 }
 
-/// Returns true if a change may need work. The status and the mark are written here; when the mark is
-/// removed, the object may be deleted.
+/// Returns true if a change may need work. The status and the mark are written here: a snapshot that is not
+/// ready is marked and unmarked for each request, after a delay. When the mark of an object that is being
+/// deleted is removed, its snapshot can be deleted.
 pub(super) fn is_news(old: &Content, new: &Content) -> bool {
     let needs = |it: &Content| {
         let mut annotations = it.metadata.annotations.clone().unwrap_or_default();
@@ -251,8 +254,8 @@ pub(super) fn is_news(old: &Content, new: &Content) -> bool {
         let is_deleted = it.metadata.deletion_timestamp.is_some();
         (it.metadata.uid.clone(), annotations, is_deleted)
     };
-    let is_marked = |it| annotation(it, BEING_CREATED).is_some();
-    old.spec != new.spec || needs(old) != needs(new) || (is_marked(old) && !is_marked(new))
+    let may_be_deleted = !is_to_be_deleted(old) && is_to_be_deleted(new);
+    old.spec != new.spec || needs(old) != needs(new) || may_be_deleted
 }
 
 #[cfg(test)]

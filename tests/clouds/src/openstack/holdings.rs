@@ -11,7 +11,7 @@ use crate::Error;
 
 /// The kinds of resources that a cloud controller can leave behind: the name in lists, the service,
 /// the path.
-const KINDS: [(&str, Service, &str); 10] = [
+const KINDS: [(&str, Service, &str); 12] = [
     ("servers", Service::Compute, "/v2.1/servers"),
     (
         "loadbalancers",
@@ -30,6 +30,8 @@ const KINDS: [(&str, Service, &str); 10] = [
     ("security_groups", Service::Network, "/v2.0/security-groups"),
     ("networks", Service::Network, "/v2.0/networks"),
     ("routers", Service::Network, "/v2.0/routers"),
+    ("volumes", Service::BlockStorage, "/v3/volumes"),
+    ("snapshots", Service::BlockStorage, "/v3/snapshots"),
 ];
 
 impl Project {

@@ -138,7 +138,7 @@ fn controllers_of_volumes_may_do_what_they_replace_and_no_more() {
         { "apiGroups": [storage], "resources": ["volumeattributesclasses"], "verbs": ["get"] },
         { "apiGroups": [storage], "resources": ["volumeattachments"], "verbs": ["list", "watch", "patch"] },
         { "apiGroups": [storage], "resources": ["volumeattachments/status"], "verbs": ["patch"] },
-        { "apiGroups": [snapshots], "resources": ["volumesnapshots"], "verbs": ["get", "patch"] },
+        { "apiGroups": [snapshots], "resources": ["volumesnapshots"], "verbs": ["get", "list", "patch"] },
         { "apiGroups": [snapshots], "resources": ["volumesnapshotcontents"], "verbs": ["get"] },
     ]);
     let aliases = [

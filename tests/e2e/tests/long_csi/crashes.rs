@@ -18,7 +18,8 @@ const SOON: Duration = Duration::from_secs(300);
 
 pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     let count = claims() / 5;
-    lab.hook("PATCH", "/_sim/settings", &json!({"volume_delay_ms": 3000}))?;
+    lab.cloud
+        .hook("PATCH", "/_sim/settings", &json!({"volume_delay_ms": 3000}))?;
     create(lab, count).await?;
     cloud_has(lab, "a part of the volumes", |volumes| volumes > count / 5).await?;
     leader(replicas).await?.crashes().await?;
@@ -29,7 +30,7 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     cloud_has(lab, "fewer volumes", |volumes| volumes < count).await?;
     leader(replicas).await?.crashes().await?;
     until(lab, replicas, "deleted", not_deleted).await?;
-    lab.is_empty()?;
+    lab.is_empty().await?;
 
     // The same with a leader that is stopped, as in a rolling update.
     create(lab, count).await?;
@@ -39,7 +40,7 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     are_those_of_the_cloud(lab, count).await?;
     lab.objects.delete(CLAIMS).await?;
     until(lab, replicas, "deleted", not_deleted).await?;
-    lab.is_empty()
+    lab.is_empty().await
 }
 
 /// Waits until the number of volumes in the cloud is as wanted.
@@ -50,7 +51,7 @@ pub(crate) async fn cloud_has(
 ) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let volumes = lab.has("volumes")?.len();
+        let volumes = lab.cloud.has("volumes").await?.len();
         if is_wanted(volumes) {
             return Ok(());
         }

@@ -36,7 +36,8 @@ pub(crate) fn claims() -> usize {
 pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     let count = claims();
     // In a cloud that needs time for a volume, the plugin is also asked whether it is there.
-    lab.hook("PATCH", "/_sim/settings", &json!({"volume_delay_ms": 0}))?;
+    lab.cloud
+        .hook("PATCH", "/_sim/settings", &json!({"volume_delay_ms": 0}))?;
 
     let begun = Requests::so_far(lab, replicas).await?;
     create(lab, count).await?;
@@ -52,7 +53,7 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<()> {
     // Each is read before, because it could be another cluster's.
     let others = others.saturating_sub(count);
     ensure!(others * 10 <= count, "{others} other requests");
-    lab.is_empty()
+    lab.is_empty().await
 }
 
 /// Creates claims, named by number.
@@ -108,7 +109,7 @@ pub(crate) async fn are_those_of_the_cloud(lab: &Lab, count: usize) -> Result<()
         ids.map(str::to_owned).collect()
     };
     let known = ids(lab.objects.list(VOLUMES).await?, "/spec/csi/volumeHandle");
-    let there = ids(lab.has("volumes")?, "/id");
+    let there = ids(lab.cloud.has("volumes").await?, "/id");
     ensure!(
         known == there && there.len() == count,
         "{} in the cluster and {} in the cloud of {count}; only in one of them: {:?}",
@@ -124,7 +125,7 @@ struct Requests(usize);
 
 impl Requests {
     async fn so_far(lab: &Lab, replicas: &[Replica]) -> Result<Self> {
-        lab.hook("DELETE", "/_sim/calls", &Value::Null)?;
+        lab.cloud.hook("DELETE", "/_sim/calls", &Value::Null)?;
         Self::of(replicas).await
     }
 
@@ -145,7 +146,7 @@ impl Requests {
     ) -> Result<usize> {
         let now = Self::of(replicas).await?;
         let sent = now.0.saturating_sub(self.0);
-        let log = lab.hook("GET", "/_sim/calls", &Value::Null)?;
+        let log = lab.cloud.hook("GET", "/_sim/calls", &Value::Null)?;
         let mut operations = BTreeMap::<&str, usize>::new();
         for call in log["calls"].as_array().into_iter().flatten() {
             let operation = call["operation"].as_str().unwrap_or("other");

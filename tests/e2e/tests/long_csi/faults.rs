@@ -43,14 +43,15 @@ async fn with_seed(lab: &Lab, replicas: &mut [Replica], seed: u64) -> Result<()>
         leader(replicas).await?.crashes().await?;
     }
     until(lab, replicas, "deleted", not_deleted).await?;
-    lab.is_empty()
+    lab.is_empty().await
 }
 
 /// Makes the cloud worse, instead of how bad it was before.
 fn spoil(lab: &Lab, chance: &mut StdRng, count: usize) -> Result<()> {
-    lab.hook("DELETE", "/_sim/failures", &Value::Null)?;
+    lab.cloud.hook("DELETE", "/_sim/failures", &Value::Null)?;
     for _ in 0..FAILURES {
-        lab.hook("POST", "/_sim/failures", &failure(chance, count))?;
+        lab.cloud
+            .hook("POST", "/_sim/failures", &failure(chance, count))?;
     }
     let rate = chance.random_range(20..100);
     let settings = json!({
@@ -58,6 +59,6 @@ fn spoil(lab: &Lab, chance: &mut StdRng, count: usize) -> Result<()> {
         "volume_delay_ms": chance.random_range(0..3000),
         "rate_limit": {"per_second": rate, "burst": rate},
     });
-    lab.hook("PATCH", "/_sim/settings", &settings)?;
+    lab.cloud.hook("PATCH", "/_sim/settings", &settings)?;
     Ok(())
 }

@@ -14,23 +14,16 @@ use skydock_clusters::{NodeSpec, Plane as _, RealPlane};
 use skydock_e2e::volumes::{
     ATTRIBUTES, CLASSES, DRIVERS, Objects, SNAPSHOT_CLASSES, object, start_snapshot_controller,
 };
-use skydock_simcloud::{Options, Settings, Simcloud};
 use skydock_support::{Process, checkout};
 use tempfile::TempDir;
 
 use crate::{
     LIMIT,
+    cloud::{Cloud, Kind, Server},
     replica::Replica,
     sidecars::{Sidecar, tail},
 };
 
-/// The driver of simcloud.
-pub(crate) const DRIVER: &str = "csi.simcloud.example";
-/// Its topology.
-pub(crate) const ZONE: &str = "topology.csi.simcloud.example/zone";
-/// The nodes, their servers, and the zones of those.
-const NODES: [(&str, &str, &str); 2] =
-    [("node-1", "srv-1", "zone-a"), ("node-2", "srv-2", "zone-b")];
 /// Classes of claims that are bound at once, or when a Pod uses them.
 pub(crate) const IMMEDIATE: &str = "immediate";
 pub(crate) const LATE: &str = "late";
@@ -67,7 +60,7 @@ impl By {
 pub(crate) struct Lab {
     pub(crate) by: By,
     pub(crate) objects: Objects,
-    pub(crate) cloud: Simcloud,
+    pub(crate) cloud: Cloud,
     /// None if controllers do their work.
     pub(crate) sidecars: Vec<Sidecar>,
     /// The kubeconfigs of accounts by name.
@@ -79,22 +72,12 @@ pub(crate) struct Lab {
 
 impl Lab {
     /// Starts everything but Skydock.
-    pub(crate) async fn start(by: By) -> Result<Self> {
+    pub(crate) async fn start(kind: Kind, by: By) -> Result<Self> {
         let sidecars = match by {
             By::Sidecars => Sidecar::all().await?,
             By::Controllers => Vec::new(),
         };
-        let cloud = Simcloud::start(Options {
-            servers: 2,
-            token: "a-secret-token".to_owned(),
-            settings: Settings {
-                latency_ms: 5,
-                lag_ms: 500,
-                volume_delay_ms: 1000,
-                ..Settings::default()
-            },
-            ..Options::default()
-        })?;
+        let cloud = Cloud::start(kind).await?;
         let plane = RealPlane::start().await?;
         let dir = tempfile::Builder::new().prefix("skydock-csi-").tempdir()?;
 
@@ -116,13 +99,13 @@ impl Lab {
 
         let snapshot_controller = start_snapshot_controller(&plane, dir.path()).await?;
         let objects = Objects::new(plane.client(), LIMIT);
-        create_classes(&objects).await?;
-        for (node, server, zone) in NODES {
-            let spec = NodeSpec::new(node)
+        create_classes(&objects, &cloud).await?;
+        for server in &cloud.servers {
+            let spec = NodeSpec::new(server.node.as_str())
                 .without_provider_id()
-                .with_label(ZONE, zone);
+                .with_label(cloud.zone, server.zone);
             plane.start_node(&spec).await?;
-            register_driver(&plane, dir.path(), node, server).await?;
+            register_driver(&plane, dir.path(), &cloud, server).await?;
         }
         Ok(Self {
             by,
@@ -143,26 +126,10 @@ impl Lab {
         Ok(file)
     }
 
-    /// Uses a hook of the cloud, or its API.
-    pub(crate) fn hook(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
-        let (status, answer) = self.cloud.request(method, path, body);
-        ensure!(
-            (200..300).contains(&status),
-            "{method} {path}: {status} {answer}"
-        );
-        Ok(answer)
-    }
-
-    /// Returns everything of a kind that the cloud has.
-    pub(crate) fn has(&self, kind: &str) -> Result<Vec<Value>> {
-        let state = self.hook("GET", "/_sim/state", &Value::Null)?;
-        Ok(state[kind].as_array().cloned().unwrap_or_default())
-    }
-
     /// Checks that the cloud holds nothing that was created for claims and snapshots.
-    pub(crate) fn is_empty(&self) -> Result<()> {
+    pub(crate) async fn is_empty(&self) -> Result<()> {
         for kind in ["volumes", "snapshots"] {
-            let left = self.has(kind)?;
+            let left = self.cloud.has(kind).await?;
             ensure!(left.is_empty(), "{kind} are left: {left:?}");
         }
         Ok(())
@@ -199,7 +166,7 @@ impl Lab {
         parts.push(tail(&self.snapshot_controller));
         parts.push(format!("warnings:\n{}", self.objects.warnings().await));
         for kind in ["volumes", "snapshots"] {
-            let mut all = self.has(kind).unwrap_or_default();
+            let mut all = self.cloud.has(kind).await.unwrap_or_default();
             let count = all.len();
             all.truncate(10);
             parts.push(format!("the cloud has {count} {kind}: {all:?}"));
@@ -261,33 +228,42 @@ async fn kubeconfig(plane: &RealPlane, account: &str, dir: &Path) -> Result<Path
 }
 
 /// Creates the object that the vendor of the driver delivers, and classes.
-async fn create_classes(objects: &Objects) -> Result<()> {
+async fn create_classes(objects: &Objects, cloud: &Cloud) -> Result<()> {
     let storage = "storage.k8s.io/v1";
     let spec = json!({"spec": {"attachRequired": true, "podInfoOnMount": false}});
-    let driver = object(storage, "CSIDriver", DRIVER, spec);
+    let driver = object(storage, "CSIDriver", cloud.driver, spec);
     objects.create(DRIVERS, &driver).await?;
 
     for (name, mode) in [(IMMEDIATE, "Immediate"), (LATE, "WaitForFirstConsumer")] {
         let class = json!({
-            "provisioner": DRIVER, "volumeBindingMode": mode, "allowVolumeExpansion": true,
+            "provisioner": cloud.driver, "volumeBindingMode": mode, "allowVolumeExpansion": true,
         });
         let class = object(storage, "StorageClass", name, class);
         objects.create(CLASSES, &class).await?;
     }
-    for (name, iops) in [(SLOW, "500"), (FAST, "5000")] {
-        let class = json!({"driverName": DRIVER, "parameters": {"iops": iops}});
+    let attributes = [(SLOW, "500"), (FAST, "5000")];
+    for (name, iops) in attributes.into_iter().filter(|_| cloud.has_attributes()) {
+        let class = json!({"driverName": cloud.driver, "parameters": {"iops": iops}});
         let class = object(storage, "VolumeAttributesClass", name, class);
         objects.create(ATTRIBUTES, &class).await?;
     }
-    let class = json!({"driver": DRIVER, "deletionPolicy": "Delete"});
+    let class = json!({"driver": cloud.driver, "deletionPolicy": "Delete"});
     let version = "snapshot.storage.k8s.io/v1";
     let class = object(version, "VolumeSnapshotClass", SNAPSHOTS_OF, class);
     objects.create(SNAPSHOT_CLASSES, &class).await
 }
 
 /// Makes the driver known on a node, as its kubelet does for the node part of the vendor.
-async fn register_driver(plane: &RealPlane, dir: &Path, node: &str, server: &str) -> Result<()> {
-    let driver = json!({"name": DRIVER, "nodeID": server, "topologyKeys": [ZONE]});
+async fn register_driver(
+    plane: &RealPlane,
+    dir: &Path,
+    cloud: &Cloud,
+    server: &Server,
+) -> Result<()> {
+    let node = server.node.as_str();
+    let driver = json!({
+        "name": cloud.driver, "nodeID": server.id, "topologyKeys": [cloud.zone],
+    });
     let spec = json!({"spec": {"drivers": [driver]}});
     let object = object("storage.k8s.io/v1", "CSINode", node, spec);
     let file = dir.join(format!("{node}.json"));

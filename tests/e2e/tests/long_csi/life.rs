@@ -9,15 +9,13 @@ use skydock_support::{Seen, eventually};
 
 use crate::{
     LIMIT,
-    lab::{DRIVER, FAST, IMMEDIATE, LATE, Lab, SLOW, SNAPSHOTS_OF, ZONE},
+    lab::{FAST, IMMEDIATE, LATE, Lab, SLOW, SNAPSHOTS_OF},
     replica::Replica,
     states::{self, State},
 };
 
-/// The Pod that uses a claim, and its node.
+/// The Pod that uses a claim, on the last node.
 const POD: &str = "user";
-const NODE: &str = "node-2";
-const SERVER: &str = "srv-2";
 const SNAPSHOT: &str = "before";
 
 /// A claim's PersistentVolume, and the volume that is in the cloud.
@@ -33,7 +31,9 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<State> {
     bound_for_a_pod(lab).await.context("bound for a Pod")?;
     attached(lab).await.context("attached")?;
     expanded(lab).await.context("expanded")?;
-    changed(lab).await.context("changed")?;
+    if lab.cloud.has_attributes() {
+        changed(lab).await.context("changed")?;
+    }
     snapshotted(lab).await.context("snapshotted")?;
     restored(lab).await.context("restored")?;
     cloned(lab).await.context("cloned")?;
@@ -44,7 +44,7 @@ pub(crate) async fn run(lab: &Lab, replicas: &mut [Replica]) -> Result<State> {
     for replica in replicas {
         replica.works()?;
     }
-    lab.is_empty()?;
+    lab.is_empty().await?;
     Ok(state)
 }
 
@@ -87,9 +87,9 @@ async fn now(lab: &Lab, claim: &Value) -> Result<Bound> {
     let object = lab.objects.get(&format!("{VOLUMES}/{name}")).await?;
     let object = object.context("no PersistentVolume")?;
     let csi = &object["spec"]["csi"];
-    ensure!(csi["driver"] == DRIVER, "{object}");
+    ensure!(csi["driver"] == lab.cloud.driver, "{object}");
 
-    let mut volumes = lab.has("volumes")?.into_iter();
+    let mut volumes = lab.cloud.has("volumes").await?.into_iter();
     let volume = volumes.find(|it| it["id"] == csi["volumeHandle"]);
     let volume = volume.with_context(|| format!("not in the cloud: {object}"))?;
     let owner = format!("default/{}", claim_name.as_str().unwrap_or_default());
@@ -98,7 +98,7 @@ async fn now(lab: &Lab, claim: &Value) -> Result<Bound> {
         "{volume}"
     );
     let terms = &object["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
-    let wanted = json!({"key": ZONE, "operator": "In", "values": [volume["zone"]]});
+    let wanted = json!({"key": lab.cloud.zone, "operator": "In", "values": [volume["zone"]]});
     ensure!(terms[0]["matchExpressions"][0] == wanted, "{terms}");
     Ok(Bound {
         name: name.to_owned(),
@@ -108,22 +108,30 @@ async fn now(lab: &Lab, claim: &Value) -> Result<Bound> {
 }
 
 async fn bound_at_once(lab: &Lab) -> Result<()> {
-    let slow = json!({"volumeAttributesClassName": SLOW});
-    create_claim(lab, "data", IMMEDIATE, 2, &slow).await?;
+    let (class, iops) = if lab.cloud.has_attributes() {
+        (json!({"volumeAttributesClassName": SLOW}), json!(500))
+    } else {
+        (Value::Null, Value::Null)
+    };
+    create_claim(lab, "data", IMMEDIATE, 2, &class).await?;
     let Bound { volume, .. } = bound(lab, "data").await?;
     let is = [&volume["size_gib"], &volume["iops"], &volume["server"]];
-    ensure!(is == [&json!(2), &json!(500), &Value::Null], "{volume}");
+    ensure!(is == [&json!(2), &iops, &Value::Null], "{volume}");
     Ok(())
 }
 
 async fn bound_for_a_pod(lab: &Lab) -> Result<()> {
     create_claim(lab, "late", LATE, 3, &Value::Null).await?;
     lab.objects.told("late", "WaitForFirstConsumer").await?;
-    ensure!(lab.has("volumes")?.len() == 1, "it is there too early");
+    ensure!(
+        lab.cloud.has("volumes").await?.len() == 1,
+        "it is there too early"
+    );
 
+    let [_, server] = &lab.cloud.servers;
     // The container does not mount it, because that is for the node part of the driver.
     let pod = json!({"spec": {
-        "nodeSelector": {"kubernetes.io/hostname": NODE},
+        "nodeSelector": {"kubernetes.io/hostname": server.node},
         "automountServiceAccountToken": false,
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "main", "image": "registry.example.com/main"}],
@@ -134,7 +142,7 @@ async fn bound_for_a_pod(lab: &Lab) -> Result<()> {
         .await?;
     let Bound { volume, .. } = bound(lab, "late").await?;
     let is = [&volume["size_gib"], &volume["zone"]];
-    ensure!(is == [&json!(3), &json!("zone-b")], "{volume}");
+    ensure!(is == [&json!(3), &json!(server.zone)], "{volume}");
     Ok(())
 }
 
@@ -155,17 +163,18 @@ async fn attached(lab: &Lab) -> Result<()> {
     });
     let attachment = attachment.await?;
     let spec = &attachment["spec"];
+    let [_, server] = &lab.cloud.servers;
     ensure!(
-        spec["attacher"] == DRIVER && spec["nodeName"] == NODE,
+        spec["attacher"] == lab.cloud.driver && spec["nodeName"] == server.node.as_str(),
         "{attachment}"
     );
 
     let Bound { volume, .. } = current(lab, "late").await?;
     ensure!(
-        volume["status"] == "in-use" && volume["server"] == SERVER,
+        volume["status"] == "in-use" && volume["server"] == server.id.as_str(),
         "{volume}"
     );
-    let device = &attachment["status"]["attachmentMetadata"]["devicePath"];
+    let device = &attachment["status"]["attachmentMetadata"][lab.cloud.device];
     ensure!(*device == volume["device"], "{device} {volume}");
     Ok(())
 }
@@ -217,7 +226,7 @@ async fn snapshotted(lab: &Lab) -> Result<()> {
     ensure!(snapshot["status"]["restoreSize"] == "5Gi", "{snapshot}");
 
     let Bound { volume, .. } = current(lab, "late").await?;
-    let all = lab.has("snapshots")?;
+    let all = lab.cloud.has("snapshots").await?;
     let [cut] = all.as_slice() else {
         anyhow::bail!("not one snapshot: {all:?}")
     };
@@ -237,7 +246,7 @@ async fn restored(lab: &Lab) -> Result<()> {
     }});
     create_claim(lab, "restored", IMMEDIATE, 6, &source).await?;
     let Bound { volume, .. } = bound(lab, "restored").await?;
-    let snapshots = lab.has("snapshots")?;
+    let snapshots = lab.cloud.has("snapshots").await?;
     ensure!(
         snapshots.iter().any(|it| it["id"] == volume["snapshot"]) && volume["size_gib"] == 6,
         "{volume}"
@@ -281,7 +290,10 @@ async fn deleted(lab: &Lab) -> Result<()> {
     lab.objects.delete(&snapshot).await?;
     lab.objects.is_gone(&snapshot).await?;
     lab.objects.is_gone(SNAPSHOT_CONTENTS).await?;
-    ensure!(lab.has("snapshots")?.is_empty(), "the snapshot is left");
+    ensure!(
+        lab.cloud.has("snapshots").await?.is_empty(),
+        "the snapshot is left"
+    );
 
     lab.objects.delete(CLAIMS).await?;
     lab.objects.is_gone(CLAIMS).await?;

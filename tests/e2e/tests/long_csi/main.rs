@@ -1,5 +1,6 @@
 //! The sidecars of CSI, in the releases and with the arguments and roles of `deploy/`, on a real control
-//! plane and the built host with simcloud; and the controllers in the host that replace them, with theirs.
+//! plane and the built host with simcloud and with Cinder; and the controllers in the host that replace them,
+//! with theirs, with simcloud.
 //!
 //! Kubelets are hollow, and the node part of the driver is missing: what it would register is there, but
 //! nothing is mounted. Each sidecar has an account with only its own role.
@@ -14,6 +15,7 @@
     reason = "helpers of tests, which clippy does not know for such"
 )]
 
+mod cloud;
 mod crashes;
 mod crowd;
 mod faults;
@@ -29,6 +31,7 @@ use anyhow::Result;
 use tokio::sync::Mutex;
 
 use crate::{
+    cloud::Kind,
     lab::{By, Lab},
     replica::Replica,
 };
@@ -42,55 +45,61 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_live_without_sidecars() {
-    Box::pin(check(By::Controllers, 1, life::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Controllers, 1, life::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_live_alike_with_sidecars_and_without() {
-    let with = Box::pin(check(By::Sidecars, 1, life::run)).await;
-    let without = Box::pin(check(By::Controllers, 1, life::run)).await;
+    let with = Box::pin(check(Kind::Simcloud, By::Sidecars, 1, life::run)).await;
+    let without = Box::pin(check(Kind::Simcloud, By::Controllers, 1, life::run)).await;
     states::are_alike(&with, &without).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn claims_live_in_cinder() {
+    Box::pin(check(Kind::Cinder, By::Sidecars, 1, life::run)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_claims_cost_hardly_more_than_their_creations() {
-    Box::pin(check(By::Sidecars, 1, crowd::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Sidecars, 1, crowd::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_claims_cost_as_little_without_sidecars() {
-    Box::pin(check(By::Controllers, 1, crowd::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Controllers, 1, crowd::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_volume_is_lost_when_leaders_are_killed() {
-    Box::pin(check(By::Sidecars, 2, crashes::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Sidecars, 2, crashes::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_leaders_lose_no_volume_without_sidecars() {
-    Box::pin(check(By::Controllers, 2, crashes::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Controllers, 2, crashes::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_volume_is_lost_in_a_faulty_cloud() {
-    Box::pin(check(By::Sidecars, 2, faults::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Sidecars, 2, faults::run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_faulty_cloud_loses_no_volume_without_sidecars() {
-    Box::pin(check(By::Controllers, 2, faults::run)).await;
+    Box::pin(check(Kind::Simcloud, By::Controllers, 2, faults::run)).await;
 }
 
-/// Runs a test with this number of replicas, the first of which leads, and returns its result. The API
-/// server must not have denied anything.
+/// Runs a test in a cloud with this number of replicas, the first of which leads, and returns its result. The
+/// API server must not have denied anything.
 async fn check<T>(
+    kind: Kind,
     by: By,
     count: usize,
     test: impl AsyncFnOnce(&Lab, &mut [Replica]) -> Result<T>,
 ) -> T {
     let _alone = ALONE.lock().await;
-    let mut lab = Box::pin(Lab::start(by)).await.unwrap();
+    let mut lab = Box::pin(Lab::start(kind, by)).await.unwrap();
     let mut replicas = Vec::new();
     let ran = async {
         for _ in 0..count {

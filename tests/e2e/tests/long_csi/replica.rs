@@ -1,16 +1,10 @@
 //! A replica of Skydock with its sidecars, if it has any, as they are in its Pod.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
 use skydock_e2e::Hosts;
-use skydock_simcloud::Simcloud;
-use skydock_support::{Host, Paths, Process, Seen, eventually};
+use skydock_support::{Host, Process, Seen, eventually};
 use tempfile::TempDir;
 
 use crate::{
@@ -45,9 +39,7 @@ impl Replica {
             }
         }
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let mut hosts = Hosts::with("simcloud", lab.kubeconfig(SKYDOCK)?, &flags, |dir| {
-            configuration(&lab.cloud, dir)
-        })?;
+        let mut hosts = lab.cloud.hosts(lab.kubeconfig(SKYDOCK)?, &flags)?;
         let host = hosts.start().await?;
 
         let mut sidecars = Vec::new();
@@ -139,25 +131,4 @@ impl Replica {
 
 fn socket(dir: &TempDir) -> PathBuf {
     dir.path().join("csi.sock")
-}
-
-/// Returns the configuration of a host whose only way to the cloud is a rule, and to its token a
-/// file.
-fn configuration(cloud: &Simcloud, dir: &Path) -> Result<Value> {
-    let config = json!({"url": cloud.url(), "region": "sim"});
-    fs::write(dir.join("cloud.json"), config.to_string())?;
-    fs::write(dir.join("token"), cloud.token())?;
-    let rule = json!({
-        "name": "api", "to": cloud.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
-        "limits": {"rate": 1000, "burst": 1000},
-    });
-    let plugin = Paths::of_checkout()?.plugins.join("simcloud.wasm");
-    Ok(json!({
-        "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration",
-        "plugins": [{"name": "simcloud", "file": plugin, "cloudConfig": dir.join("cloud.json"), "egress": [rule]}],
-        "credentials": [{
-            "name": "token", "type": "header", "for": {"plugin": "simcloud", "digest": "any"},
-            "prefix": "Bearer ", "valueFile": dir.join("token"),
-        }],
-    }))
 }

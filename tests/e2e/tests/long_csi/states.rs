@@ -84,7 +84,7 @@ async fn look(lab: &Lab, when: &str) -> Result<State> {
         all.extend(objects.into_iter().map(|it| (kind, it)));
     }
     for (kind, which) in [("cloud volume", "volumes"), ("cloud snapshot", "snapshots")] {
-        let objects = lab.has(which)?;
+        let objects = lab.cloud.has(which).await?;
         all.extend(objects.into_iter().map(|it| (kind, it)));
     }
 

@@ -1,4 +1,5 @@
-//! Controllers of volumes in the host, on a real control plane with simcloud, without sidecars of CSI.
+//! Controllers of volumes in the host, on a real control plane with simcloud and with EBS, without sidecars
+//! of CSI.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

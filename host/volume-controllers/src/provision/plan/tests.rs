@@ -231,6 +231,43 @@ fn what_cannot_be_created_says_why() {
 }
 
 #[test]
+fn a_secret_is_in_a_namespace_that_the_user_does_not_decide() {
+    for (name, namespace, expected) in [
+        ("key", "vault", Some(("key", "vault"))),
+        (
+            "${pvc.name}-${pv.name}",
+            "${pvc.namespace}",
+            Some(("data-pvc-u", "ns")),
+        ),
+        (
+            "${pvc.annotations['key']}",
+            "${pv.name}",
+            Some(("mine", "pvc-u")),
+        ),
+        // What a user writes is no token.
+        ("${pvc.annotations['token']}", "vault", None),
+        ("${pvc.annotations['path']}", "vault", None),
+        ("${pvc.annotations['other']}", "vault", None),
+        ("${pvc.name", "vault", None),
+        ("key", "${pvc.name}", None),
+        ("key", "${pvc.annotations['key']}", None),
+    ] {
+        let annotations = json!({"key": "mine", "token": "${pv.name}", "path": "../mine"});
+        let claim = claim(&json!({"metadata": {"annotations": annotations}}));
+        let class = class(&json!({"parameters": {
+            "csi.storage.k8s.io/node-stage-secret-name": name,
+            "csi.storage.k8s.io/node-stage-secret-namespace": namespace,
+        }}));
+        let prepared = prepared(&claim, &class).ok();
+        let spec = prepared.and_then(|it| it.volume.spec);
+        let found = spec.and_then(|it| it.csi?.node_stage_secret_ref);
+        let found = found.map(|it| (it.name.unwrap(), it.namespace.unwrap()));
+        let found = found.as_ref().map(|it| (it.0.as_str(), it.1.as_str()));
+        assert_eq!(found, expected, "{name} {namespace}");
+    }
+}
+
+#[test]
 fn secrets_of_the_controller_part_are_sent_to_be_rejected() {
     for kind in [
         "",

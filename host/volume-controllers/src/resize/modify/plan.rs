@@ -2,7 +2,7 @@
 //! does (`modify_volume.go`, `modify_status.go`).
 
 use k8s_openapi::{
-    api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition},
+    api::core::v1::{PersistentVolume, PersistentVolumeClaim},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use serde_json::{Value, json};
@@ -42,23 +42,10 @@ pub(super) fn step(claim: &PersistentVolumeClaim, is_uncertain: bool) -> Step {
     }
 }
 
-fn conditions(claim: &PersistentVolumeClaim) -> &[PersistentVolumeClaimCondition] {
-    let status = claim.status.as_ref();
-    status
-        .and_then(|it| it.conditions.as_deref())
-        .unwrap_or_default()
-}
-
 fn has_condition(claim: &PersistentVolumeClaim) -> bool {
-    conditions(claim).iter().any(|it| it.type_ == MODIFYING)
-}
-
-/// Returns the conditions of a claim that are about something else.
-fn others(claim: &PersistentVolumeClaim) -> Vec<PersistentVolumeClaimCondition> {
-    let all = conditions(claim).iter();
-    all.filter(|it| it.type_ != MODIFYING && it.type_ != FAILED)
-        .cloned()
-        .collect()
+    let status = claim.status.as_ref();
+    let all = status.and_then(|it| it.conditions.as_ref());
+    all.is_some_and(|all| all.iter().any(|it| it.type_ == MODIFYING))
 }
 
 fn condition(type_: &str, reason: Option<&str>, message: &str, time: &Time) -> Value {
@@ -68,20 +55,25 @@ fn condition(type_: &str, reason: Option<&str>, message: &str, time: &Time) -> V
     })
 }
 
+/// Returns what removes a condition. Those of others are never written: they may have changed while the cloud
+/// was asked.
+fn no(type_: &str) -> Value {
+    json!({"$patch": "delete", "type": type_})
+}
+
 fn patch(claim: &PersistentVolumeClaim, status: &Value) -> Value {
     json!({"metadata": {"uid": claim.metadata.uid}, "status": status})
 }
 
-/// Returns the merge patch of the status while the class does not exist.
+/// Returns the strategic merge patch of the status while the class does not exist.
 pub(super) fn pending(claim: &PersistentVolumeClaim) -> Value {
     patch(claim, &json!({"modifyVolumeStatus": {"status": "Pending"}}))
 }
 
-/// Returns the merge patch of the status before a request.
+/// Returns the strategic merge patch of the status before a request.
 pub(super) fn begun(claim: &PersistentVolumeClaim, class: &str, time: &Time) -> Value {
     let message = format!("Modifying volume to {class:?} is in progress.");
-    let mut all: Vec<_> = others(claim).iter().map(|it| json!(it)).collect();
-    all.push(condition(MODIFYING, None, &message, time));
+    let all = [condition(MODIFYING, None, &message, time), no(FAILED)];
     let change = json!({"status": "InProgress", "targetVolumeAttributesClassName": class});
     patch(
         claim,
@@ -89,7 +81,7 @@ pub(super) fn begun(claim: &PersistentVolumeClaim, class: &str, time: &Time) -> 
     )
 }
 
-/// Returns the merge patch of the status after a failure. `code` is the name of its gRPC code.
+/// Returns the strategic merge patch of the status after a failure. `code` is the name of its gRPC code.
 pub(super) fn failed(
     claim: &PersistentVolumeClaim,
     class: &str,
@@ -103,9 +95,10 @@ pub(super) fn failed(
         "is still in progress."
     };
     let modifying = format!("Modifying volume to {class:?} {what}");
-    let mut all: Vec<_> = others(claim).iter().map(|it| json!(it)).collect();
-    all.push(condition(MODIFYING, None, &modifying, time));
-    all.push(condition(FAILED, Some(code), message, time));
+    let all = [
+        condition(MODIFYING, None, &modifying, time),
+        condition(FAILED, Some(code), message, time),
+    ];
 
     let state = if code == "InvalidArgument" {
         "Infeasible"
@@ -119,19 +112,18 @@ pub(super) fn failed(
     )
 }
 
-/// Returns the merge patch of the status of a volume that was changed.
+/// Returns the strategic merge patch of the status of a volume that was changed.
 pub(super) fn finished(claim: &PersistentVolumeClaim, class: &str) -> Value {
     let status = json!({
-        "conditions": others(claim), "modifyVolumeStatus": null, "currentVolumeAttributesClassName": class,
+        "conditions": [no(MODIFYING), no(FAILED)], "modifyVolumeStatus": null,
+        "currentVolumeAttributesClassName": class,
     });
     patch(claim, &status)
 }
 
-/// Returns the merge patch of the status of a claim that wants no change any more.
+/// Returns the strategic merge patch of the status of a claim that wants no change any more.
 pub(super) fn canceled(claim: &PersistentVolumeClaim) -> Value {
-    let all = conditions(claim).iter();
-    let all: Vec<_> = all.filter(|it| it.type_ != MODIFYING).collect();
-    patch(claim, &json!({"conditions": all}))
+    patch(claim, &json!({"conditions": [no(MODIFYING)]}))
 }
 
 /// Returns the merge patch of a PersistentVolume with this class.
@@ -211,8 +203,7 @@ mod tests {
     #[test]
     fn the_status_tells_each_step() {
         let other = json!({"type": "Resizing", "status": "True"});
-        let old = json!({"type": FAILED, "status": "True"});
-        let claim = claim(&json!({"status": {"conditions": [other, old]}}));
+        let claim = claim(&json!({"status": {"conditions": [other]}}));
 
         let status = &begun(&claim, "gold", &time())["status"];
         assert_eq!(status["modifyVolumeStatus"]["status"], "InProgress");
@@ -221,7 +212,8 @@ mod tests {
             "gold"
         );
         assert_eq!(status["conditions"].as_array().unwrap().len(), 2);
-        assert_eq!(status["conditions"][1]["type"], MODIFYING);
+        assert_eq!(status["conditions"][0]["type"], MODIFYING);
+        assert_eq!(status["conditions"][1], no(FAILED));
 
         for (code, is_final, state) in [
             ("InvalidArgument", true, "Infeasible"),
@@ -230,16 +222,17 @@ mod tests {
         ] {
             let status = &failed(&claim, "gold", (code, "why"), is_final, &time())["status"];
             assert_eq!(status["modifyVolumeStatus"]["status"], state, "{code}");
-            assert_eq!(status["conditions"][2]["reason"], code);
+            assert_eq!(status["conditions"][0]["type"], MODIFYING);
+            assert_eq!(status["conditions"][1]["reason"], code);
         }
 
         let status = &finished(&claim, "gold")["status"];
-        assert_eq!(status["conditions"], json!([other]));
+        assert_eq!(status["conditions"], json!([no(MODIFYING), no(FAILED)]));
         assert_eq!(status["modifyVolumeStatus"], Value::Null);
         assert_eq!(status["currentVolumeAttributesClassName"], "gold");
         assert_eq!(
             canceled(&claim)["status"]["conditions"],
-            json!([other, old])
+            json!([no(MODIFYING)])
         );
     }
 

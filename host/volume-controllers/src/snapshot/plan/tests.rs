@@ -180,8 +180,10 @@ fn what_this_controller_writes_is_no_news() {
     for (old, new, expected) in [
         (json!({}), json!({"status": {"readyToUse": true}}), false),
         (json!({}), marked.clone(), false),
-        // It may be deleted.
-        (marked, json!({}), true),
+        // Otherwise, a snapshot that is not ready would be asked for without a delay.
+        (marked.clone(), json!({}), false),
+        (with(&deleted(), &marked), deleted(), true),
+        (deleted(), with(&deleted(), &marked), false),
         (json!({}), deleted(), true),
         (
             json!({}),

@@ -23,16 +23,16 @@ class Box:
         self.home, self.database = home, Database(root, home)
         self.listeners = {name: listen((ports or {}).get(name, 0)) for name in config.FILES}
         self.urls = {name: f"http://127.0.0.1:{one.getsockname()[1]}" for name, one in self.listeners.items()}
-        self.processes = {}
+        self.processes, self.spawned = {}, []
         config.write(home, self.urls)
 
     def start(self, names):
         for name in names:
-            if name == "nova":
-                self.nova = services.nova(self.home, self.listeners[name])
-                self.processes[self.nova.pid] = name
-            else:
+            if name in services.APPLICATIONS:
                 self.processes[services.fork(self.home, name, self.listeners)] = name
+            else:
+                self.spawned.append(services.spawn(self.home, name, self.listeners[name]))
+                self.processes[self.spawned[-1].pid] = name
 
     def point_catalogue_here(self):
         for name, kind in config.TYPES.items():
@@ -93,6 +93,7 @@ def run(arguments):
     try:
         box.start(["nova"])  # the slowest of all, and first
         box.database.start()
+        box.start(["cinder"])
         box.point_catalogue_here()
         services.preload()
         box.start(services.APPLICATIONS)

@@ -13,16 +13,18 @@ FILES = {
     "neutron": "neutron.conf",
     "octavia": "octavia.conf",
     "nova": "nova.conf",
+    "cinder": "cinder.conf",
 }
-DATABASES = ("keystone", "placement", "glance", "neutron", "octavia", "nova_api", "nova", "nova_cell0")
+DATABASES = ("keystone", "placement", "glance", "neutron", "octavia", "nova_api", "nova", "nova_cell0", "cinder")
 # Sections with credentials, beside [keystone_authtoken].
 CREDENTIALS = {
-    "nova": {"placement": "placement", "neutron": "neutron", "service_user": "nova"},
+    "nova": {"placement": "placement", "neutron": "neutron", "cinder": "nova", "service_user": "nova"},
     "neutron": {"nova": "neutron"},
     "octavia": {"service_auth": "octavia"},
+    "cinder": {"nova": "cinder"},
 }
 # Where an endpoint begins, after the address.
-PATHS = {"keystone": "/v3", "nova": "/v2.1"}
+PATHS = {"keystone": "/v3", "nova": "/v2.1", "cinder": "/v3"}
 TYPES = {
     "keystone": "identity",
     "placement": "placement",
@@ -30,6 +32,7 @@ TYPES = {
     "neutron": "network",
     "octavia": "load-balancer",
     "nova": "compute",
+    "cinder": "block-storage",
 }
 
 
@@ -60,7 +63,7 @@ token_cache_time = 2
 
 def write(home, urls):
     """Writes all of them, for services at these addresses."""
-    for folder in ("etc", "log", "lock", "images", "nova", "octavia", "tmp"):
+    for folder in ("etc", "log", "lock", "images", "nova", "octavia", "cinder", "tmp"):
         os.makedirs(os.path.join(home, folder), exist_ok=True)
     values = dict(
         urls,

@@ -4,12 +4,9 @@ import sys
 
 import nova.cmd  # noqa: F401  changes Python's sockets and threads, so it comes first
 
-import json
 import socket
-import time
 
 import eventlet
-import eventlet.wsgi
 import nova.conf
 import os_brick
 import os_vif
@@ -23,57 +20,9 @@ from nova.virt import node
 from oslo_log import log as logging
 from oslo_service import service as launcher
 from oslo_utils.fixture import uuidsentinel
+from skydock_clouds import green
 
 CONF = nova.conf.CONF
-THREADS = 32
-
-
-class Api(launcher.ServiceBase):
-    """The compute API on a socket that listens already."""
-
-    def __init__(self, listener, log):
-        self.listener, self.log = listener, open(log, "a", buffering=1)
-        self.green = None
-
-    def write(self, line):
-        self.log.write(line + "\n")
-
-    def start(self):
-        application = wsgi.Loader().load_app("osapi_compute")
-        form = json.dumps({"method": "%(x)s"}).replace('"%(x)s"', '"%(request_line)s", "status": %(status_code)s, "s": %(wall_seconds).6f')
-        self.green = eventlet.spawn(
-            eventlet.wsgi.server, self.listener, application, log=Lines(self.write), log_format=form,
-            custom_pool=eventlet.GreenPool(THREADS), keepalive=True, socket_timeout=600,
-        )
-
-    def stop(self):
-        self.green.kill()
-
-    def wait(self):
-        self.green.wait()
-
-    def reset(self):
-        pass
-
-
-class Lines:
-    """eventlet's log lines as those of the other services."""
-
-    def __init__(self, write):
-        self._write = write
-
-    def _record(self, line):
-        try:
-            entry = json.loads(line)
-            method, path, _ = entry["method"].split()
-        except (ValueError, KeyError):
-            return
-        self._write(json.dumps({"method": method, "path": path, "status": entry["status"], "ms": round(entry["s"] * 1000, 1)}))
-
-    def debug(self, line, *_):
-        self._record(line)
-
-    info = write = debug
 
 
 def map_host():
@@ -105,7 +54,7 @@ def main():
 
     def serve():
         map_host()
-        services.launch_service(Api(listener, log))
+        services.launch_service(green.Api(lambda: wsgi.Loader().load_app("osapi_compute"), listener, log))
 
     eventlet.spawn(serve)
     services.wait()

@@ -1,4 +1,4 @@
-"""The home folder as every cloud begins: databases, keys, the catalogue, the services' users, flavors, an image, networks outside."""
+"""The home folder as every cloud begins: databases, keys, the catalogue, the services' users, flavors, an image, networks outside, types of volumes."""
 
 import concurrent.futures
 import os
@@ -59,6 +59,7 @@ def schemas(box):
         manage("placement", "placement-manage", "db", "sync")
         manage("glance", "glance-manage", "db_sync")
         manage("octavia", "octavia-db-manage", "upgrade", "head")
+        manage("cinder", "cinder-manage", "db", "sync")
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         work = [pool.submit(keystone_and_nova), pool.submit(others)]
@@ -114,7 +115,7 @@ def identity(box):
 
 
 def content(box):
-    """What a project finds: flavors, an image, and networks outside."""
+    """What a project finds: flavors, an image, networks outside, and types of volumes."""
     api = Api(box.urls)
     for name, cpus, ram in (("m1.tiny", 1, 512), ("m1.small", 1, 2048), ("m1.large", 4, 8192)):
         # Without a disk Nova would deny it to all but the admin.
@@ -130,6 +131,8 @@ def content(box):
         for version, cidr in subnets:
             api.make("neutron", "/v2.0/subnets", "subnet", network_id=network, name=f"{name}-v{version}", ip_version=version, cidr=cidr,
                      enable_dhcp=False)
+    for name in ("fast", "faulty"):
+        api.make("cinder", "/v3/types", "volume_type", name=name)
     while not api("GET", "nova", "/v2.1/os-hypervisors")["hypervisors"]:
         time.sleep(0.2)
 

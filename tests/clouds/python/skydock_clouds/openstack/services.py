@@ -1,4 +1,4 @@
-"""The services as processes: all but Nova are forked from one interpreter that has loaded what they share."""
+"""The services as processes: all but Nova and Cinder are forked from one interpreter that has loaded what they share."""
 
 import importlib
 import os
@@ -104,12 +104,12 @@ def fork(home, name, listeners):
         os._exit(status)
 
 
-def nova(home, listener):
-    """Starts Nova, which changes Python itself before anything is loaded; answers its process."""
-    with open(os.path.join(home, "log", "nova.out"), "a") as log:
+def spawn(home, name, listener):
+    """Starts Nova or Cinder, which change Python itself before anything is loaded; answers the process."""
+    with open(os.path.join(home, "log", f"{name}.out"), "a") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "skydock_clouds.openstack.nova_all", str(listener.fileno()), os.path.join(home, "log", "nova.access"),
-             "--config-file", config.path(home, "nova")],
+            [sys.executable, "-m", f"skydock_clouds.openstack.{name}_all", str(listener.fileno()),
+             os.path.join(home, "log", f"{name}.access"), "--config-file", config.path(home, name)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=config.environment(home),
             pass_fds=[listener.fileno()], preexec_fn=life.die_with_parent,
         )

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Facts, UNINITIALIZED, condition, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
-    finding::{Finding, PodPatch, names},
+    finding::{Finding, PodPatch, names, quote, target},
     scheduling::{HostPort, host_ports, required_terms, selects, untolerated},
     snapshot::Known,
 };
@@ -207,20 +207,19 @@ pub(super) fn network(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         };
 
         if !on_host && !nodes.is_empty() && nodes.iter().all(is_without) {
-            findings.push(
-                Finding::problem(
-                    ccm.workload.title(),
-                    format!(
-                        "its Pod needs the Pod network, which no node for it has: {}",
-                        names(nodes.iter().map(|node| name_of(node)))
-                    ),
-                )
-                .why("the Pod network often starts only on nodes that are initialized")
-                .patch(
-                    &ccm.workload,
-                    PodPatch::Merge(json!({"hostNetwork": true, "dnsPolicy": "Default"})),
+            let finding = Finding::problem(
+                ccm.workload.title(),
+                format!(
+                    "its Pod needs the Pod network, which no node for it has: {}",
+                    names(nodes.iter().map(|node| name_of(node)))
                 ),
+            )
+            .why("the Pod network often starts only on nodes that are initialized")
+            .patch(
+                &ccm.workload,
+                PodPatch::Merge(json!({"hostNetwork": true, "dnsPolicy": "Default"})),
             );
+            findings.push(without_stuck_pods(finding, ccm));
         }
 
         let by_dns = on_host && pod.dns_policy.as_deref() == Some("ClusterFirstWithHostNet");
@@ -239,6 +238,39 @@ pub(super) fn network(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         }
     }
     Ok(findings)
+}
+
+/// Adds the removal of Pods that no node can start. After the change of a Deployment, they would be
+/// Terminating forever: the runtime cannot remove the network of a Pod either.
+fn without_stuck_pods(mut finding: Finding, ccm: &Ccm) -> Finding {
+    if target(&ccm.workload).is_none() {
+        return finding;
+    }
+    for pod in ccm.pods.iter().filter(|pod| is_stuck(pod)) {
+        let (namespace, name) = pod_name(pod);
+        finding = finding.run(format!(
+            "kubectl --namespace {} delete pod {} --ignore-not-found --force --grace-period=0",
+            quote(namespace),
+            quote(name)
+        ));
+    }
+    finding
+}
+
+/// Returns true if a node has a Pod of which no container has ever run.
+fn is_stuck(pod: &Pod) -> bool {
+    let spec = pod.spec.as_ref();
+    let node = spec.and_then(|spec| spec.node_name.as_deref());
+    let status = pod.status.as_ref();
+    let containers = status.and_then(|it| it.container_statuses.as_deref());
+    let has_run = containers.unwrap_or_default().iter().any(|container| {
+        let waits = container
+            .state
+            .as_ref()
+            .is_some_and(|it| it.waiting.is_some());
+        container.restart_count > 0 || !waits
+    });
+    node.is_some_and(|node| !node.is_empty()) && !has_run
 }
 
 fn is_about_network(message: &str) -> bool {

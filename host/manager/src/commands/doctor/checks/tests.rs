@@ -255,6 +255,12 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "set {\"dnsPolicy\":\"Default\",\"hostNetwork\":true}",
         ),
         (
+            "its Pod cannot be started, nor removed",
+            new(deployment(TOLERATIONS, "args: []") + &pod("new", "{phase: Pending}")),
+            &["D4"],
+            "kubectl --namespace kube-system delete pod metal-ccm-5d-x --ignore-not-found --force --grace-period=0",
+        ),
+        (
             "it needs the DNS of the cluster",
             new(planned(
                 &format!("dnsPolicy: ClusterFirstWithHostNet, {tolerant}"),
