@@ -122,9 +122,9 @@ mod tests {
             (phase("Bound"), Reclaim::Nothing),
             (phase("Available"), Reclaim::Nothing),
             (phase("Failed"), Reclaim::Nothing),
-            (with(&phase("Bound"), &unheld), Reclaim::AddFinalizer),
+            (with(&unheld, &phase("Bound")), Reclaim::AddFinalizer),
             (
-                with(&with(&phase("Bound"), &unheld), &gone),
+                with(&with(&unheld, &phase("Bound")), &gone),
                 Reclaim::Nothing,
             ),
             (policy("Retain"), Reclaim::RemoveFinalizer),
@@ -132,7 +132,7 @@ mod tests {
                 with(&policy("Retain"), &phase("Bound")),
                 Reclaim::RemoveFinalizer,
             ),
-            (with(&policy("Retain"), &unheld), Reclaim::Nothing),
+            (with(&unheld, &policy("Retain")), Reclaim::Nothing),
         ] {
             let found = reclaim(&volume(&change), DRIVER, &[attachment("other")]);
             assert_eq!(found, expected, "{change}");

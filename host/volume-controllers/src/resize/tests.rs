@@ -28,7 +28,7 @@ fn start(bench: &Bench, change: &Value) {
 
 fn has_claim(bench: &Bench, size: &str) {
     let claim = json!({
-        "metadata": {"namespace": "ns", "name": "data", "uid": "u", "resourceVersion": "7"},
+        "metadata": {"namespace": "ns", "name": "data", "uid": "u"},
         "spec": {"volumeName": "pv", "resources": {"requests": {"storage": size}}},
         "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
     });
