@@ -173,7 +173,7 @@ impl Script {
             }
             for (name, version) in &request.headers {
                 if name == "OpenStack-API-Version" {
-                    let version = (line.trim_end().to_owned(), version.clone());
+                    let version = (line.clone(), version.clone());
                     versioned.lock().unwrap().push(version);
                 }
             }
