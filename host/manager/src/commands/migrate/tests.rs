@@ -770,8 +770,13 @@ fn a_plugin_gets_nothing_because_it_asks_for_it() {
     }
 
     // Whatever the file says, the plugin is that of the image.
-    let (configuration, ..) = migrated("aws.wasm");
-    assert_eq!(configuration.plugins[0].egress.len(), 2);
+    let (configuration, _, notes) = migrated("aws.wasm");
+    let found = &configuration.plugins[0].egress;
+    assert_eq!(found.len(), 2);
+    for rule in found {
+        let told = format!("reach {}, with the credential", rule.to.as_str());
+        assert!(notes.contains(&told), "{told}: {notes}");
+    }
 }
 
 #[test]
