@@ -98,11 +98,7 @@ pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
     let mut read = Arguments::default();
     read.words.extend(args.next());
 
-    let is_subcommand = |word: &OsString| {
-        let mut names = cli.get_subcommands().map(clap::Command::get_name);
-        word == "help" || names.any(|name| word == name)
-    };
-    if args.peek().is_some_and(is_subcommand) {
+    if args.peek().is_some_and(|word| has_subcommand(&cli, word)) {
         read.words.extend(args);
         return read;
     }
@@ -117,6 +113,16 @@ pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
     };
     reader.all();
     reader.finish()
+}
+
+/// Returns true for the name of a subcommand of Skydock.
+pub(crate) fn is_subcommand(word: &str) -> bool {
+    has_subcommand(&Cli::command(), OsStr::new(word))
+}
+
+fn has_subcommand(cli: &clap::Command, word: &OsStr) -> bool {
+    let mut names = cli.get_subcommands().map(clap::Command::get_name);
+    word == "help" || names.any(|name| word == name)
 }
 
 /// Returns how each flag of Skydock is written.
