@@ -130,6 +130,10 @@ pub(super) fn sort(
             .notes
             .push(format!("dropped {}: {why}", accepted.flag));
     }
+    for flag in &read.idle {
+        let note = format!("dropped {flag}: it is the same as no flag");
+        arguments.notes.push(note);
+    }
     for rejection in &read.rejected {
         arguments.notes.push(format!("dropped: {rejection}"));
     }

@@ -288,10 +288,12 @@ fn a_script_may_read_a_file_of_variables() {
         ])
     );
     let notes = migration.notes.join("\n");
-    assert!(
-        notes.contains("nobody sets the variables in /etc/kubernetes/apiserver-url.env"),
-        "{notes}"
-    );
+    for told in [
+        "nobody sets the variables in /etc/kubernetes/apiserver-url.env",
+        "dropped --feature-gates=:",
+    ] {
+        assert!(notes.contains(told), "{told}: {notes}");
+    }
 }
 
 #[test]
@@ -307,6 +309,10 @@ fn what_is_not_understood_is_not_changed() {
         ),
         (
             "{name: a, image: x/ccm, command: [sh, -c, 'exec /x/ccm --cluster-name=$(hostname)']}",
+            "does not set the variable",
+        ),
+        (
+            "{name: a, image: x/ccm, envFrom: [{secretRef: {name: b}}], command: [sh, -c, 'exec /x/ccm --cluster-name=$(hostname)']}",
             "does not set the variable",
         ),
         (
