@@ -107,7 +107,9 @@ impl Reader {
             all.workloads.as_deref().unwrap_or_default(),
             all.pods.as_deref().unwrap_or_default(),
         );
-        all.trusted = self.trusted(&ccms, &mut all.notices).await;
+        (all.trusted, all.unasked) = self.trusted(&ccms).await;
+        all.notices
+            .extend(all.unasked.as_ref().map(|why| why.0.clone()));
         let ccms: Vec<_> = ccms
             .into_iter()
             .filter(|it| it.is_trusted(&all.trusted))
@@ -281,16 +283,16 @@ impl Reader {
     }
 
     /// Returns the accounts of cloud-controller-managers outside of kube-system that may change
-    /// nodes, which nobody but an administrator can allow.
-    async fn trusted(&self, ccms: &[Ccm], notices: &mut Vec<String>) -> Vec<Account> {
+    /// nodes, which nobody but an administrator can allow, and why there may be others.
+    async fn trusted(&self, ccms: &[Ccm]) -> (Vec<Account>, Option<Unknown>) {
         let others = ccms.iter().filter(|it| !it.is_trusted(&[]));
         let accounts: BTreeSet<_> = others.map(Ccm::account).collect();
-        if accounts.len() > ACCOUNTS {
-            notices.push(format!(
+        let mut unasked = (accounts.len() > ACCOUNTS).then(|| {
+            Unknown(format!(
                 "{} accounts of what looks like a cloud-controller-manager outside of {LEASE_NAMESPACE}: only {ACCOUNTS} were looked at",
                 accounts.len()
-            ));
-        }
+            ))
+        });
 
         let mut trusted = Vec::new();
         for account in accounts.into_iter().take(ACCOUNTS) {
@@ -298,14 +300,14 @@ impl Reader {
                 Ok(true) => trusted.push(account),
                 Ok(false) => {}
                 Err(Unknown(why)) => {
-                    notices.push(format!(
+                    unasked = Some(Unknown(format!(
                         "what looks like a cloud-controller-manager outside of {LEASE_NAMESPACE} was ignored: {why}"
-                    ));
+                    )));
                     break;
                 }
             }
         }
-        trusted
+        (trusted, unasked)
     }
 
     /// Asks which permissions the accounts of Skydock do not have.
@@ -585,12 +587,15 @@ mod tests {
             client: api.client(),
             until: Instant::now() + READ,
         };
-        let mut notices = Vec::new();
         let ccms = [ccm("kube-system"), ccm("mine"), ccm("tenant")];
-        let trusted = reader.trusted(&ccms, &mut notices).await;
+        let (trusted, unasked) = reader.trusted(&ccms).await;
         let found = ccms.iter().map(|ccm| ccm.is_trusted(&trusted));
         assert_eq!(found.collect::<Vec<_>>(), [true, true, false]);
-        assert_eq!((notices.len(), api.requests().len()), (0, 2));
+        assert_eq!((unasked, api.requests().len()), (None, 2));
+
+        api.fail("POST", path, 403, "Forbidden");
+        let (trusted, unasked) = reader.trusted(&ccms).await;
+        assert!(trusted.is_empty() && unasked.is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -55,6 +55,8 @@ pub(super) struct Snapshot {
     pub(super) cloud: Option<Cloud>,
     /// Accounts outside of kube-system that may change nodes.
     pub(super) trusted: Vec<Account>,
+    /// Why others may be among them.
+    pub(super) unasked: Option<Unknown>,
     /// Flags that tell kubectl which cluster this is, each after a blank.
     pub(super) kubectl: String,
     /// What a manifest will run.
@@ -82,6 +84,7 @@ impl Snapshot {
             lacks: nothing(unknown),
             cloud: None,
             trusted: Vec::new(),
+            unasked: None,
             kubectl: String::new(),
             planned: Vec::new(),
             notices: Vec::new(),
