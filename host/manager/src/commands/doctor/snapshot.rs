@@ -228,9 +228,11 @@ impl Workload {
         self.kind == "DaemonSet"
     }
 
-    /// Returns true if the kubelet starts it from a file, without the scheduler.
+    /// Returns true if the kubelet starts it from a file, without the scheduler. Whoever writes the
+    /// manifest of a Pod mostly does it for the kubelet.
     pub(super) fn is_static(&self) -> bool {
-        self.kind == "Pod" && self.pod.node_name.is_some()
+        let is_file = self.origin != Origin::Cluster;
+        self.kind == "Pod" && (is_file || self.pod.node_name.is_some())
     }
 }
 

@@ -324,6 +324,10 @@ fn what_is_not_understood_is_not_changed() {
             "a word with blanks",
         ),
         (
+            "{name: a, image: x/ccm, command: [/start.sh], args: [--cluster-name=prod]}",
+            "its program is not known",
+        ),
+        (
             "{name: a, image: x/ccm, command: [/sbin/tini, -g, --, /x/ccm, --cluster-name=prod]}",
             "`--`, after which",
         ),

@@ -239,6 +239,16 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "kubectl --namespace kube-system patch deployment metal-ccm --type=json --patch '[{\"op\":\"add\",\"path\":\"/spec/template/spec/tolerations\"",
         ),
         (
+            "the scheduler does not see a static Pod",
+            new(
+                "---\nkind: Pod\nmetadata: {name: a, annotations: {file: ccm.yaml}}\nspec: {hostNetwork: true, nodeSelector: {a: b}, containers: \
+                 [{name: ccm, image: x/metal-cloud-controller-manager}]}\n"
+                    .to_owned(),
+            ),
+            &[],
+            "",
+        ),
+        (
             "nodes for other work are no place for it",
             new(planned(tolerant, "args: []"))
                 + "\n---\nkind: Node\nmetadata: {name: gpu}\nspec: {providerID: 'metal://2', taints: [{key: gpu, effect: NoSchedule}]}\n",
