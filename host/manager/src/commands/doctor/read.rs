@@ -14,9 +14,10 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
-use kube::{Client, Resource, api::ListParams, core::Request};
+use kube::{Client, Resource, api::ListParams, client::Body, core::Request};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use skydock_credentials::server_time;
 use skydock_kube::api::{with_causes, with_deadline, with_limit};
 use skydock_secrets::redacted;
 use tokio::time::{Instant, timeout_at};
@@ -68,14 +69,25 @@ struct Reader {
 
 impl Reader {
     async fn read(&self) -> Snapshot {
-        let now = Timestamp::now();
-        let why = match timeout_at(self.until, self.client.apiserver_version()).await {
-            Ok(Ok(_) | Err(kube::Error::Api(_))) => return self.all(now).await,
+        let why = match timeout_at(self.until, self.version()).await {
+            Ok(Ok(answer)) => {
+                // The clock of an operator's machine may differ from those of the cluster.
+                let now = server_time(answer.headers());
+                return self.all(now.unwrap_or_else(Timestamp::now)).await;
+            }
             Ok(Err(error)) => with_causes(&error),
             Err(_) => too_slow(),
         };
         let why = format!("the API server does not answer: {why}");
-        Snapshot::new(now, Some(&Unknown(why)))
+        Snapshot::new(Timestamp::now(), Some(&Unknown(why)))
+    }
+
+    /// Asks for the version of the API server. Any answer shows that there is one.
+    async fn version(&self) -> kube::Result<http::Response<Body>> {
+        let request = http::Request::get("/version").body(Body::from(Vec::<u8>::new()));
+        self.client
+            .send(request.map_err(kube::Error::HttpError)?)
+            .await
     }
 
     async fn all(&self, now: Timestamp) -> Snapshot {
@@ -669,6 +681,15 @@ mod tests {
                 .starts_with("the API server does not answer")
         );
         assert_eq!(api.requests().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_is_that_of_the_api_server() {
+        let api = FakeApi::default();
+        api.set_date("Thu, 01 Jan 2026 12:00:00 GMT");
+        api.fail("GET", "/version", 403, "Forbidden");
+        let read = snapshot(&api.client()).await;
+        assert_eq!(read.now, "2026-01-01T12:00:00Z".parse().unwrap());
     }
 
     #[tokio::test(start_paused = true)]
