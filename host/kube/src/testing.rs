@@ -37,6 +37,7 @@ pub struct FakeApi {
     requests: Arc<Mutex<Vec<Request>>>,
     script: Arc<Mutex<Script>>,
     written: Arc<Mutex<Option<Written>>>,
+    date: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl FakeApi {
@@ -81,6 +82,11 @@ impl FakeApi {
     /// example to update a cache as a watch does.
     pub fn on_patch(&self, written: impl Fn(&str, &Value) + Send + Sync + 'static) {
         *self.written.lock().unwrap() = Some(Arc::new(written));
+    }
+
+    /// From now on, all answers have this date.
+    pub fn set_date(&self, date: &'static str) {
+        *self.date.lock().unwrap() = Some(date);
     }
 
     /// Makes one request hang: it is never answered.
@@ -205,11 +211,13 @@ impl FakeApi {
         };
 
         let body = kube::client::Body::from(body.to_string().into_bytes());
-        http::Response::builder()
+        let mut answer = http::Response::builder()
             .status(code)
-            .header("content-type", "application/json")
-            .body(body)
-            .unwrap()
+            .header("content-type", "application/json");
+        if let Some(date) = *self.date.lock().unwrap() {
+            answer = answer.header("date", date);
+        }
+        answer.body(body).unwrap()
     }
 }
 

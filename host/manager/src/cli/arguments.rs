@@ -45,6 +45,8 @@ pub(crate) struct Arguments {
     /// Flags and other words that nobody knows. They are among the words for clap, which rejects
     /// them.
     pub(crate) unknown: Vec<String>,
+    /// Flags that are the same as no flag: not set, or replaced by a later one.
+    pub(crate) idle: Vec<String>,
     /// Names and values of upstream's flags that Skydock does not have.
     pub(crate) foreign: Vec<(&'static str, String)>,
 }
@@ -98,11 +100,7 @@ pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
     let mut read = Arguments::default();
     read.words.extend(args.next());
 
-    let is_subcommand = |word: &OsString| {
-        let mut names = cli.get_subcommands().map(clap::Command::get_name);
-        word == "help" || names.any(|name| word == name)
-    };
-    if args.peek().is_some_and(is_subcommand) {
+    if args.peek().is_some_and(|word| has_subcommand(&cli, word)) {
         read.words.extend(args);
         return read;
     }
@@ -117,6 +115,16 @@ pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Arguments {
     };
     reader.all();
     reader.finish()
+}
+
+/// Returns true for the name of a subcommand of Skydock.
+pub(crate) fn is_subcommand(word: &str) -> bool {
+    has_subcommand(&Cli::command(), OsStr::new(word))
+}
+
+fn has_subcommand(cli: &clap::Command, word: &OsStr) -> bool {
+    let mut names = cli.get_subcommands().map(clap::Command::get_name);
+    word == "help" || names.any(|name| word == name)
 }
 
 /// Returns how each flag of Skydock is written.
@@ -273,7 +281,9 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                 }
 
                 match (form, value, parsed.flatten()) {
-                    (Form::Switch, Some(_), Some(false)) => {}
+                    (Form::Switch, Some(value), Some(false)) => {
+                        self.read.idle.push(format!("{flag}={value}"));
+                    }
                     (_, None, _) | (Form::Switch, Some(_), Some(true)) => self.pass(flag),
                     (_, Some(_), Some(on)) => self.pass(format!("{flag}={on}")),
                     (_, Some(value), None) => self.pass(format!("{flag}={value}")),
@@ -304,12 +314,20 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
                 }
 
                 if ONE_TEXT.contains(&name) {
-                    let earlier = format!("{flag}=");
-                    self.read.words.retain(|word| !begins_with(word, &earlier));
+                    let start = format!("{flag}=");
+                    let words = std::mem::take(&mut self.read.words).into_iter();
+                    let (earlier, words): (Vec<_>, Vec<_>) =
+                        words.partition(|word| begins_with(word, &start));
+                    self.read.words = words;
+                    let earlier = earlier.into_iter();
+                    let earlier = earlier.filter_map(|word| word.into_string().ok());
+                    self.read.idle.extend(earlier);
                 }
 
                 let is_unset = value.is_empty() && (may_be_empty || name == FEATURE_GATES);
-                if !is_unset {
+                if is_unset {
+                    self.read.idle.push(format!("{flag}="));
+                } else {
                     self.pass(format!("{flag}={value}"));
                 }
             }
@@ -367,7 +385,7 @@ impl<Rest: Iterator<Item = OsString>> Reader<Rest> {
             Some("raw") => self.pass("--version"),
             Some(text) => match parse_bool(text) {
                 Some(true) => self.pass("--version"),
-                Some(false) => {}
+                Some(false) => self.read.idle.push(format!("--version={text}")),
                 None => self.pass(format!("--version={text}")),
             },
             None => self.pass("--version"),
@@ -447,6 +465,27 @@ fn begins_with(word: &OsStr, start: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_that_are_the_same_as_no_flag_are_known() {
+        let given = [
+            "skydock",
+            "--kubeconfig=",
+            "--feature-gates",
+            "",
+            "--version=false",
+            "--cluster-cidr=10.0.0.0/8",
+            "--cluster-cidr=10.1.0.0/16",
+        ];
+        let read = read(given.map(OsString::from));
+        let expected = [
+            "--kubeconfig=",
+            "--feature-gates=",
+            "--version=false",
+            "--cluster-cidr=10.0.0.0/8",
+        ];
+        assert_eq!(read.idle, expected);
+    }
 
     #[test]
     fn integers_are_gos_literals() {

@@ -71,6 +71,10 @@ impl Ccm {
         let index = usual.or_else(|| named().then_some(0))?;
 
         let container = containers.get(index)?.clone();
+        // `skydock doctor` may run in the cluster that it looks at.
+        if runs_subcommand(&container) {
+            return None;
+        }
         Some(Self {
             is_usual: usual.is_some(),
             flags: Flags::of(&container),
@@ -254,6 +258,15 @@ fn image_name(container: &Container) -> &str {
     last.split([':', '@']).next().unwrap_or_default()
 }
 
+/// Returns true for a container of Skydock's image that runs no controllers.
+fn runs_subcommand(container: &Container) -> bool {
+    let program = container.command.as_ref().is_some_and(|it| !it.is_empty());
+    let words = words(container);
+    let first = words.get(usize::from(program));
+    image_name(container) == "skydock"
+        && first.is_some_and(|word| cli::arguments::is_subcommand(word))
+}
+
 fn is_name(text: &str) -> bool {
     text.contains("cloud-controller-manager")
         || text == "ccm"
@@ -308,6 +321,18 @@ mod tests {
             (
                 "{spec: {containers: [{name: a, image: x/skydock-docs}]}}",
                 false,
+            ),
+            (
+                "{metadata: {labels: {app: skydock}}, spec: {containers: [{name: a, image: x/skydock, args: [doctor]}]}}",
+                false,
+            ),
+            (
+                "{spec: {containers: [{name: a, image: x/skydock, command: [/skydock, plugin, inspect]}]}}",
+                false,
+            ),
+            (
+                "{spec: {containers: [{name: a, image: x/skydock, command: [/skydock], args: [--v=2]}]}}",
+                true,
             ),
             ("{spec: {containers: []}}", false),
         ] {

@@ -12,9 +12,12 @@ mod running;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{Node, Pod},
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Node, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 pub(super) use self::running::unexplained;
@@ -22,7 +25,7 @@ pub(super) use self::running::unexplained;
 use super::{
     ccm::{self, Ccm, LEASE_NAME, LEASE_NAMESPACE},
     finding::{Finding, Fix, names, quote, target},
-    snapshot::{Known, Origin, Snapshot},
+    snapshot::{Known, Origin, Snapshot, Unknown},
 };
 use crate::config::LeaseName;
 
@@ -31,6 +34,8 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// A Lease is expired if it was not renewed for this long. The clocks of machines differ.
 const EXPIRED: SignedDuration = SignedDuration::from_secs(60);
+/// How long the programs of a new node, and volumes and images of a new Pod, may take.
+const STARTED: SignedDuration = SignedDuration::from_mins(2);
 /// No leader has a Lease for longer without renewing it, and no clock is ahead by more.
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
@@ -170,9 +175,13 @@ impl<'a> Facts<'a> {
     /// Names what looks like a cloud-controller-manager, and was not looked at.
     fn lookalikes(&self) -> Option<String> {
         let titles = self.lookalikes.iter().map(|ccm| ccm.workload.title());
+        let why = match self.snapshot.unasked {
+            None => "with accounts that may not change nodes",
+            Some(_) => "with accounts of which it is not known whether they may change nodes",
+        };
         (!self.lookalikes.is_empty()).then(|| {
             format!(
-                "outside of {LEASE_NAMESPACE}, with accounts that may not change nodes, and therefore ignored: {}",
+                "outside of {LEASE_NAMESPACE}, {why}, and therefore ignored: {}",
                 names(titles)
             )
         })
@@ -198,8 +207,8 @@ impl<'a> Facts<'a> {
         leases.iter().any(|it| it.holder.is_some() && it.is(&lease))
     }
 
-    /// Returns true if a cloud-controller-manager in the cluster leads, or if it runs and nobody else
-    /// is known to lead.
+    /// Returns true if a cloud-controller-manager in the cluster leads, or if it may do so and nobody
+    /// else is known to lead.
     fn may_lead(&self, ccm: &Ccm) -> bool {
         let runs = ccm.pods.iter().any(is_ready);
         let Some(lease) = ccm.lease() else {
@@ -216,7 +225,8 @@ impl<'a> Facts<'a> {
         let holds = |it: &Ccm| it.pods.iter().any(|pod| is_holder(pod, holder));
         let others = self.live.iter();
         let mut others = others.filter(|it| !it.workload.is(&ccm.workload));
-        holds(ccm) || runs && !others.any(holds)
+        // The holder has the name of its host, which may be another one than that of the node.
+        holds(ccm) || !ccm.pods.is_empty() && !others.any(holds)
     }
 
     /// Returns how a cloud-controller-manager is stopped: by a command only if it does not lead, and
@@ -290,9 +300,19 @@ impl<'a> Facts<'a> {
         Ok(schemes)
     }
 
+    /// Returns true if nodes are, or will be, of a cloud.
+    fn has_cloud(&self) -> Known<bool> {
+        let mut nodes = self.nodes()?.iter();
+        Ok(nodes.any(|node| waits(node) || !provider_id(node).is_empty()))
+    }
+
     /// Returns why it is not certain that all cloud-controller-managers were found.
     fn unseen(&self) -> Known<()> {
         let snapshot = self.snapshot;
+        // One of them may be about what was not read.
+        if let Some(notice) = snapshot.notices.first() {
+            return Err(Unknown(notice.clone()));
+        }
         let known = snapshot.workloads.as_ref().map(|_| ());
         known
             .and(snapshot.pods.as_ref().map(|_| ()))
@@ -370,6 +390,12 @@ impl<'a> Leads<'a> {
 pub(super) fn waits(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == UNINITIALIZED))
+}
+
+/// Returns true for an object that was just created.
+fn is_new(facts: &Facts<'_>, metadata: &ObjectMeta) -> bool {
+    let created = metadata.creation_timestamp.as_ref();
+    created.is_some_and(|at| facts.snapshot.now.duration_since(at.0) < STARTED)
 }
 
 fn name_of(node: &Node) -> &str {

@@ -14,9 +14,10 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ListMeta,
 };
-use kube::{Client, Resource, api::ListParams, core::Request};
+use kube::{Client, Resource, api::ListParams, client::Body, core::Request};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use skydock_credentials::server_time;
 use skydock_kube::api::{with_causes, with_deadline, with_limit};
 use skydock_secrets::redacted;
 use tokio::time::{Instant, timeout_at};
@@ -68,14 +69,25 @@ struct Reader {
 
 impl Reader {
     async fn read(&self) -> Snapshot {
-        let now = Timestamp::now();
-        let why = match timeout_at(self.until, self.client.apiserver_version()).await {
-            Ok(Ok(_) | Err(kube::Error::Api(_))) => return self.all(now).await,
+        let why = match timeout_at(self.until, self.version()).await {
+            Ok(Ok(answer)) => {
+                // The clock of an operator's machine may differ from those of the cluster.
+                let now = server_time(answer.headers());
+                return self.all(now.unwrap_or_else(Timestamp::now)).await;
+            }
             Ok(Err(error)) => with_causes(&error),
             Err(_) => too_slow(),
         };
         let why = format!("the API server does not answer: {why}");
-        Snapshot::new(now, Some(&Unknown(why)))
+        Snapshot::new(Timestamp::now(), Some(&Unknown(why)))
+    }
+
+    /// Asks for the version of the API server. Any answer shows that there is one.
+    async fn version(&self) -> kube::Result<http::Response<Body>> {
+        let request = http::Request::get("/version").body(Body::from(Vec::<u8>::new()));
+        self.client
+            .send(request.map_err(kube::Error::HttpError)?)
+            .await
     }
 
     async fn all(&self, now: Timestamp) -> Snapshot {
@@ -107,7 +119,9 @@ impl Reader {
             all.workloads.as_deref().unwrap_or_default(),
             all.pods.as_deref().unwrap_or_default(),
         );
-        all.trusted = self.trusted(&ccms, &mut all.notices).await;
+        (all.trusted, all.unasked) = self.trusted(&ccms).await;
+        all.notices
+            .extend(all.unasked.as_ref().map(|why| why.0.clone()));
         let ccms: Vec<_> = ccms
             .into_iter()
             .filter(|it| it.is_trusted(&all.trusted))
@@ -281,16 +295,16 @@ impl Reader {
     }
 
     /// Returns the accounts of cloud-controller-managers outside of kube-system that may change
-    /// nodes, which nobody but an administrator can allow.
-    async fn trusted(&self, ccms: &[Ccm], notices: &mut Vec<String>) -> Vec<Account> {
+    /// nodes, which nobody but an administrator can allow, and why there may be others.
+    async fn trusted(&self, ccms: &[Ccm]) -> (Vec<Account>, Option<Unknown>) {
         let others = ccms.iter().filter(|it| !it.is_trusted(&[]));
         let accounts: BTreeSet<_> = others.map(Ccm::account).collect();
-        if accounts.len() > ACCOUNTS {
-            notices.push(format!(
+        let mut unasked = (accounts.len() > ACCOUNTS).then(|| {
+            Unknown(format!(
                 "{} accounts of what looks like a cloud-controller-manager outside of {LEASE_NAMESPACE}: only {ACCOUNTS} were looked at",
                 accounts.len()
-            ));
-        }
+            ))
+        });
 
         let mut trusted = Vec::new();
         for account in accounts.into_iter().take(ACCOUNTS) {
@@ -298,14 +312,14 @@ impl Reader {
                 Ok(true) => trusted.push(account),
                 Ok(false) => {}
                 Err(Unknown(why)) => {
-                    notices.push(format!(
+                    unasked = Some(Unknown(format!(
                         "what looks like a cloud-controller-manager outside of {LEASE_NAMESPACE} was ignored: {why}"
-                    ));
+                    )));
                     break;
                 }
             }
         }
-        trusted
+        (trusted, unasked)
     }
 
     /// Asks which permissions the accounts of Skydock do not have.
@@ -585,12 +599,15 @@ mod tests {
             client: api.client(),
             until: Instant::now() + READ,
         };
-        let mut notices = Vec::new();
         let ccms = [ccm("kube-system"), ccm("mine"), ccm("tenant")];
-        let trusted = reader.trusted(&ccms, &mut notices).await;
+        let (trusted, unasked) = reader.trusted(&ccms).await;
         let found = ccms.iter().map(|ccm| ccm.is_trusted(&trusted));
         assert_eq!(found.collect::<Vec<_>>(), [true, true, false]);
-        assert_eq!((notices.len(), api.requests().len()), (0, 2));
+        assert_eq!((unasked, api.requests().len()), (None, 2));
+
+        api.fail("POST", path, 403, "Forbidden");
+        let (trusted, unasked) = reader.trusted(&ccms).await;
+        assert!(trusted.is_empty() && unasked.is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -664,6 +681,15 @@ mod tests {
                 .starts_with("the API server does not answer")
         );
         assert_eq!(api.requests().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_is_that_of_the_api_server() {
+        let api = FakeApi::default();
+        api.set_date("Thu, 01 Jan 2026 12:00:00 GMT");
+        api.fail("GET", "/version", 403, "Forbidden");
+        let read = snapshot(&api.client()).await;
+        assert_eq!(read.now, "2026-01-01T12:00:00Z".parse().unwrap());
     }
 
     #[tokio::test(start_paused = true)]

@@ -55,6 +55,8 @@ pub(super) struct Snapshot {
     pub(super) cloud: Option<Cloud>,
     /// Accounts outside of kube-system that may change nodes.
     pub(super) trusted: Vec<Account>,
+    /// Why others may be among them.
+    pub(super) unasked: Option<Unknown>,
     /// Flags that tell kubectl which cluster this is, each after a blank.
     pub(super) kubectl: String,
     /// What a manifest will run.
@@ -82,6 +84,7 @@ impl Snapshot {
             lacks: nothing(unknown),
             cloud: None,
             trusted: Vec::new(),
+            unasked: None,
             kubectl: String::new(),
             planned: Vec::new(),
             notices: Vec::new(),
@@ -225,9 +228,11 @@ impl Workload {
         self.kind == "DaemonSet"
     }
 
-    /// Returns true if the kubelet starts it from a file, without the scheduler.
+    /// Returns true if the kubelet starts it from a file, without the scheduler. Whoever writes the
+    /// manifest of a Pod mostly does it for the kubelet.
     pub(super) fn is_static(&self) -> bool {
-        self.kind == "Pod" && self.pod.node_name.is_some()
+        let is_file = self.origin != Origin::Cluster;
+        self.kind == "Pod" && (is_file || self.pod.node_name.is_some())
     }
 }
 

@@ -54,6 +54,16 @@ impl PluginFile {
             .collect()
     }
 
+    /// Returns how many of the rules for its hosts are no comments. The plugin in the image is
+    /// Skydock's, whatever this file says.
+    fn allowed(&self, rules: &[Rule]) -> usize {
+        if is_in_image(&self.name) {
+            rules.len()
+        } else {
+            rules.len().min(1)
+        }
+    }
+
     /// Returns what an operator has to decide about it.
     pub(super) fn wishes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -66,23 +76,21 @@ impl PluginFile {
             ));
         }
 
-        // The plugin in the image is Skydock's, whatever this file says.
         let hosts = self.hosts.as_deref().unwrap_or_default();
         let rules = rules(hosts);
-        if let Some((first, others)) = rules.split_first()
-            && !is_in_image(&self.name)
-        {
-            notes.push(format!(
+        let (allowed, others) = rules.split_at(self.allowed(&rules));
+        notes.extend(allowed.iter().map(|rule| {
+            format!(
                 "config.yaml lets the plugin reach {}, with the credential: make sure that it belongs to your cloud",
-                first.host
-            ));
-            for other in others {
-                notes.push(format!(
-                    "the plugin asks for {}: uncomment its rule in config.yaml if it belongs to your cloud",
-                    other.host
-                ));
-            }
-        }
+                rule.host
+            )
+        }));
+        notes.extend(others.iter().map(|rule| {
+            format!(
+                "the plugin asks for {}: uncomment its rule in config.yaml if it belongs to your cloud",
+                rule.host
+            )
+        }));
 
         let unclear = hosts
             .iter()
@@ -281,10 +289,17 @@ pub(super) fn text(cloud: &Cloud<'_>) -> String {
         name: "api".to_owned(),
         host: SOME_API.to_owned(),
     };
-    let (first, others) = rules.split_first().unwrap_or((&unknown, &[]));
-    out.push_str(&first.text("  "));
-    for other in others {
-        out.push_str(&other.text(if is_in_image(name) { "  " } else { "  # " }));
+    let rules = if rules.is_empty() {
+        vec![unknown]
+    } else {
+        rules
+    };
+    let (allowed, others) = rules.split_at(plugin.allowed(&rules));
+    for rule in allowed {
+        out.push_str(&rule.text("  "));
+    }
+    for rule in others {
+        out.push_str(&rule.text("  # "));
     }
     out.push_str(&format!(
         "credentials:\n# In production, name the digest of the plugin. `skydock config schema` shows all types of credentials.\n- name: cloud\n  \

@@ -130,6 +130,10 @@ pub(super) fn sort(
             .notes
             .push(format!("dropped {}: {why}", accepted.flag));
     }
+    for flag in &read.idle {
+        let note = format!("dropped {flag}: it is the same as no flag");
+        arguments.notes.push(note);
+    }
     for rejection in &read.rejected {
         arguments.notes.push(format!("dropped: {rejection}"));
     }
@@ -154,7 +158,7 @@ pub(super) fn sort(
         .filter(|word| dropped.next_if_eq(&word).is_none())
         .collect();
 
-    let words = unclear_words(&arguments.kept, &read.unknown);
+    let words = unclear_words(words, &arguments.kept, &read.unknown);
     let values = arguments.kept.iter();
     let values = values.filter_map(|word| unclear_value(word, &is_set));
     let unclear: Vec<_> = words.into_iter().map(str::to_owned).chain(values).collect();
@@ -166,8 +170,12 @@ pub(super) fn sort(
 }
 
 /// Returns what may have flags in it that are not read as such.
-fn unclear_words(kept: &[String], unknown: &[String]) -> Vec<&'static str> {
+fn unclear_words(words: &[String], kept: &[String], unknown: &[String]) -> Vec<&'static str> {
     let mut unclear = Vec::new();
+    let program = words.first().filter(|word| word.starts_with(['/', '.']));
+    if program.is_some() && program == unknown.first() {
+        unclear.push("its program is not known: it may be a script that adds flags");
+    }
     // Other words that are neither flags nor values are unknown.
     if kept.first().is_some_and(|word| !word.starts_with('-')) {
         unclear.push("its first argument is a subcommand of Skydock");

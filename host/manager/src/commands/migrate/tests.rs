@@ -288,10 +288,12 @@ fn a_script_may_read_a_file_of_variables() {
         ])
     );
     let notes = migration.notes.join("\n");
-    assert!(
-        notes.contains("nobody sets the variables in /etc/kubernetes/apiserver-url.env"),
-        "{notes}"
-    );
+    for told in [
+        "nobody sets the variables in /etc/kubernetes/apiserver-url.env",
+        "dropped --feature-gates=:",
+    ] {
+        assert!(notes.contains(told), "{told}: {notes}");
+    }
 }
 
 #[test]
@@ -310,12 +312,20 @@ fn what_is_not_understood_is_not_changed() {
             "does not set the variable",
         ),
         (
+            "{name: a, image: x/ccm, envFrom: [{secretRef: {name: b}}], command: [sh, -c, 'exec /x/ccm --cluster-name=$(hostname)']}",
+            "does not set the variable",
+        ),
+        (
             "{name: a, image: x/ccm, command: [env, A=s3cret, /x/ccm, --cluster-name=prod]}",
             "the variable A",
         ),
         (
             "{name: a, image: x/ccm, command: [/bin/zsh, -c, exec /x/ccm --cluster-name=prod]}",
             "a word with blanks",
+        ),
+        (
+            "{name: a, image: x/ccm, command: [/start.sh], args: [--cluster-name=prod]}",
+            "its program is not known",
         ),
         (
             "{name: a, image: x/ccm, command: [/sbin/tini, -g, --, /x/ccm, --cluster-name=prod]}",
@@ -770,8 +780,13 @@ fn a_plugin_gets_nothing_because_it_asks_for_it() {
     }
 
     // Whatever the file says, the plugin is that of the image.
-    let (configuration, ..) = migrated("aws.wasm");
-    assert_eq!(configuration.plugins[0].egress.len(), 2);
+    let (configuration, _, notes) = migrated("aws.wasm");
+    let found = &configuration.plugins[0].egress;
+    assert_eq!(found.len(), 2);
+    for rule in found {
+        let told = format!("reach {}, with the credential", rule.to.as_str());
+        assert!(notes.contains(&told), "{told}: {notes}");
+    }
 }
 
 #[test]

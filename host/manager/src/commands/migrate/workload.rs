@@ -397,7 +397,9 @@ fn sets(container: &Map<String, Value>, name: &str) -> bool {
         list.into_iter().flatten()
     };
     let is_named = |it: &Value| it.get("name").is_some_and(|it| it == name);
-    OF_EACH.contains(&name) || list("envFrom").next().is_some() || list("env").any(is_named)
+    // In small letters, it may be a command of the shell.
+    let is_from = list("envFrom").next().is_some() && !name.contains(char::is_lowercase);
+    OF_EACH.contains(&name) || is_from || list("env").any(is_named)
 }
 
 /// Mounts what a container needs for the plugin with this name, except where it has a volume

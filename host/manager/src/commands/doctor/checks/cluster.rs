@@ -27,8 +27,7 @@ const EXTERNAL: &str = "start these kubelets with --cloud-provider=external; wit
 /// D8: nodes that no cloud-controller-manager will ever look at.
 pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let has_id = |node: &Node| !provider_id(node).is_empty();
-    let all = facts.nodes()?;
-    let has_cloud = all.iter().any(|it| waits(it) || has_id(it));
+    let has_cloud = facts.has_cloud()?;
     // A cluster without a cloud is in order.
     if !has_cloud && facts.ccms().next().is_none() {
         return Ok(Vec::new());
@@ -49,7 +48,7 @@ pub(super) fn kubelets(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         return Ok(vec![
             Finding::warning("nodes", saw)
                 .why("no node has ever waited for the cloud, which is in order if the cloud-controller-manager has only other work")
-                .text(EXTERNAL),
+                .text(format!("only if it is to initialize these nodes, {EXTERNAL}")),
         ]);
     }
 
@@ -94,7 +93,8 @@ fn is_virtual(node: &Node) -> bool {
 /// D9: kube-controller-manager does what a cloud-controller-manager should do.
 pub(super) fn in_tree(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     let mut findings = Vec::new();
-    let allocates = |ccm: &&Ccm| ccm.flags.is_on("allocate-node-cidrs", false);
+    // With this flag, most others only have routes to the Pod CIDRs.
+    let allocates = |ccm: &&Ccm| ccm.is_skydock() && ccm.flags.is_on("allocate-node-cidrs", false);
     let allocator = facts.ccms().find(allocates);
 
     let mut seen = Vec::new();
@@ -159,15 +159,18 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         .filter(|it| it.workload.replicas != Some(0))
         .collect();
 
-    // One that needs no Lease does not wait for another.
+    // One that needs no Lease does not wait for another, which may be of another cloud.
+    let has_one_cloud = facts.clouds()?.len() < 2;
     let unelected = active.iter().find(|it| it.lease().is_none());
     let other = unelected.and_then(|one| active.iter().find(|it| !it.workload.is(&one.workload)));
-    if let (Some(one), Some(other)) = (unelected, other) {
+    if let (Some(one), Some(other)) = (unelected, other)
+        && has_one_cloud
+    {
         findings.push(
             Finding::problem(
                 one.workload.title(),
                 format!(
-                    "it acts without leader election (--leader-elect=false), and so does {} next to it",
+                    "it acts without leader election (--leader-elect=false), at the same time as {}",
                     other.workload.title()
                 ),
             )
@@ -197,7 +200,6 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     names_of_led.extend(planned.map(|it| format!("Lease {}/{}", it.namespace, it.name)));
     names_of_led.sort();
     names_of_led.dedup();
-    let has_one_cloud = facts.clouds()?.len() < 2;
     if names_of_led.len() > 1 && has_one_cloud {
         let running = facts.live.iter();
         let running = running.filter(|it| it.lease().is_some() && it.pods.iter().any(is_ready));

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, Pod, Taint};
 use serde_json::{Value, json};
 
-use super::{Facts, UNINITIALIZED, condition, is_ready, name_of, pod_name};
+use super::{Facts, UNINITIALIZED, condition, is_new, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
     finding::{Finding, PodPatch, names, quote, target},
     scheduling::{HostPort, host_ports, required_terms, selects, untolerated},
-    snapshot::Known,
+    snapshot::{Known, Origin},
 };
 
 /// Labels of control plane nodes, the present one first.
@@ -31,6 +31,18 @@ const UNHEALTHY: [&str; 4] = [
     "/unschedulable",
     "/out-of-service",
 ];
+
+/// Taints of nodes whose network does not work yet.
+const WITHOUT_NETWORK: [&str; 2] = [
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/not-ready",
+];
+
+/// Returns true if the network of a node may come without this cloud-controller-manager.
+fn may_get_network(facts: &Facts<'_>, ccm: &Ccm, nodes: &[&Node]) -> bool {
+    let in_cluster = ccm.workload.origin == Origin::Cluster;
+    in_cluster && nodes.iter().any(|node| is_new(facts, &node.metadata))
+}
 
 /// Returns the nodes that the Pod of a cloud-controller-manager selects.
 fn selected<'a>(facts: &Facts<'a>, ccm: &Ccm) -> Known<Vec<&'a Node>> {
@@ -114,7 +126,10 @@ pub(super) fn uninitialized(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     }
 
     // It runs where a node was initialized before, but not in a cluster in which all nodes are new.
-    for ccm in facts.ccms() {
+    // Without a cloud, none has the taint.
+    let has_cloud = facts.nodes()?.is_empty() || facts.has_cloud()?;
+    let may_wait = |ccm: &&Ccm| has_cloud || ccm.workload.origin != Origin::Cluster;
+    for ccm in facts.ccms().filter(may_wait) {
         let new = Node {
             spec: Some(k8s_openapi::api::core::v1::NodeSpec {
                 taints: Some(vec![Taint {
@@ -152,7 +167,10 @@ pub(super) fn other_taints(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let also = blocking.keys().any(|(key, _)| key == UNINITIALIZED);
         let others: Vec<_> = blocking
             .iter()
-            .filter(|((key, _), _)| key != UNINITIALIZED)
+            .filter(|((key, _), nodes)| {
+                let is_of_network = WITHOUT_NETWORK.contains(&key.as_str());
+                key != UNINITIALIZED && !(is_of_network && may_get_network(facts, ccm, nodes))
+            })
             .collect();
         if others.is_empty() {
             continue;
@@ -206,7 +224,8 @@ pub(super) fn network(facts: &Facts<'_>) -> Known<Vec<Finding>> {
             unavailable || not_ready.is_some_and(|(_, message)| is_about_network(message))
         };
 
-        if !on_host && !nodes.is_empty() && nodes.iter().all(is_without) {
+        let is_missing = !nodes.is_empty() && nodes.iter().all(is_without);
+        if !on_host && is_missing && !may_get_network(facts, ccm, &nodes) {
             let finding = Finding::problem(
                 ccm.workload.title(),
                 format!(
@@ -246,7 +265,13 @@ fn without_stuck_pods(mut finding: Finding, ccm: &Ccm) -> Finding {
     if target(&ccm.workload).is_none() {
         return finding;
     }
-    for pod in ccm.pods.iter().filter(|pod| is_stuck(pod)) {
+    let stuck: Vec<_> = ccm.pods.iter().filter(|pod| is_stuck(pod)).collect();
+    if !stuck.is_empty() {
+        finding = finding.text(
+            "then delete its Pods that never ran, by force: without it, they would be Terminating forever",
+        );
+    }
+    for pod in stuck {
         let (namespace, name) = pod_name(pod);
         finding = finding.run(format!(
             "kubectl --namespace {} delete pod {} --ignore-not-found --force --grace-period=0",
@@ -257,20 +282,27 @@ fn without_stuck_pods(mut finding: Finding, ccm: &Ccm) -> Finding {
     finding
 }
 
+/// Reasons why a container waits while its Pod has no network. Images are read later.
+const WITHOUT_SANDBOX: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
 /// Returns true if a node has a Pod of which no container has ever run.
 fn is_stuck(pod: &Pod) -> bool {
     let spec = pod.spec.as_ref();
     let node = spec.and_then(|spec| spec.node_name.as_deref());
     let status = pod.status.as_ref();
+    let inits = status.and_then(|it| it.init_container_statuses.as_deref());
     let containers = status.and_then(|it| it.container_statuses.as_deref());
-    let has_run = containers.unwrap_or_default().iter().any(|container| {
-        let waits = container
-            .state
-            .as_ref()
-            .is_some_and(|it| it.waiting.is_some());
-        container.restart_count > 0 || !waits
+    let mut all = inits.into_iter().chain(containers).flatten();
+
+    let has_network = all.any(|container| {
+        let state = container.state.as_ref();
+        let waiting = state.and_then(|it| it.waiting.as_ref());
+        let reason = waiting.map(|it| it.reason.as_deref());
+        let is_created = reason
+            .is_none_or(|reason| reason.is_some_and(|reason| !WITHOUT_SANDBOX.contains(&reason)));
+        container.restart_count > 0 || is_created
     });
-    node.is_some_and(|node| !node.is_empty()) && !has_run
+    node.is_some_and(|node| !node.is_empty()) && !has_network
 }
 
 fn is_about_network(message: &str) -> bool {

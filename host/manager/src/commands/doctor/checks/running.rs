@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use skydock_secrets::redacted;
 
-use super::{Facts, Leads, has_ended, is_holder, is_ready, name_of, pod_name};
+use super::{Facts, Leads, has_ended, is_holder, is_new, is_ready, name_of, pod_name};
 use crate::commands::doctor::{
     ccm::Ccm,
     finding::{Finding, names, quote, target},
@@ -20,8 +20,6 @@ use crate::commands::doctor::{
 
 /// How long a leader may take to begin.
 const BEGUN: SignedDuration = SignedDuration::from_mins(2);
-/// How long volumes and images of a Pod may take.
-const CREATED: SignedDuration = SignedDuration::from_mins(2);
 /// How long a container may take to be ready, and a Pod to end.
 const READY: SignedDuration = SignedDuration::from_mins(2);
 /// How long the initialization of a node may take.
@@ -86,8 +84,9 @@ fn not_running(facts: &Facts<'_>, ccm: &Ccm, waiting: usize) -> Option<Finding> 
 
     let mut lasting = ccm.pods.iter().filter(|pod| !has_ended(pod)).peekable();
     if lasting.peek().is_some() {
-        return lasting
-            .find_map(|pod| not_scheduled(workload, pod).or_else(|| not_ready(facts, ccm, pod)));
+        return lasting.find_map(|pod| {
+            not_scheduled(facts, workload, pod).or_else(|| not_ready(facts, ccm, pod))
+        });
     }
     if ccm.pods.is_empty() {
         return without_pods(facts, workload);
@@ -166,8 +165,8 @@ fn not_replaced(facts: &Facts<'_>, workload: &Workload, pod: &Pod) -> Option<Fin
     )
 }
 
-fn not_scheduled(workload: &Workload, pod: &Pod) -> Option<Finding> {
-    let message = scheduler_message(pod)?;
+fn not_scheduled(facts: &Facts<'_>, workload: &Workload, pod: &Pod) -> Option<Finding> {
+    let message = scheduler_message(pod).filter(|_| !is_new(facts, &pod.metadata))?;
     let (_, name) = pod_name(pod);
 
     Some(
@@ -189,8 +188,8 @@ fn not_ready(facts: &Facts<'_>, ccm: &Ccm, pod: &Pod) -> Option<Finding> {
     let main = container_status(pod, &ccm.container.name)?;
     let before = initializing(pod, main);
     let status = before.unwrap_or(main);
-    let age = pod.metadata.creation_timestamp.as_ref();
-    let is_new = age.is_some_and(|at| facts.snapshot.now.duration_since(at.0) < CREATED);
+    // Volumes and images take a while.
+    let is_new = is_new(facts, &pod.metadata);
     let now = facts.snapshot.now;
     let (saw, ran) = state(status, now).filter(|(_, ran)| *ran || !is_new)?;
 
@@ -278,13 +277,10 @@ fn state(status: &ContainerStatus, now: Timestamp) -> Option<(String, bool)> {
                 ),
                 true,
             ),
-            None => (
-                format!(
-                    "{reason}: {}",
-                    waiting.message.as_deref().unwrap_or_default()
-                ),
-                false,
-            ),
+            None => match waiting.message.as_deref().unwrap_or_default() {
+                "" => (reason.to_owned(), false),
+                message => (format!("{reason}: {message}"), false),
+            },
         });
     }
     if status.ready {
@@ -422,12 +418,8 @@ pub(super) fn stuck(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         let (_, name) = pod_name(runs.pods.iter().find(|pod| is_ready(pod))?);
         Some((name, "no Lease, and needs none".to_owned()))
     };
-    let is_new = |pod: &Pod| {
-        let created = pod.metadata.creation_timestamp.as_ref();
-        created.is_some_and(|at| now.duration_since(at.0) < BEGUN)
-    };
     let mut pods = facts.live.iter().flat_map(|ccm| &ccm.pods);
-    let has_new = pods.any(is_new);
+    let has_new = pods.any(|pod| is_new(facts, &pod.metadata));
 
     let leader = leader.or_else(unelected);
     if leader.is_none() && (has_new || !held.is_empty()) {

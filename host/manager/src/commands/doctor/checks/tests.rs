@@ -185,6 +185,9 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
     let tolerant = format!("hostNetwork: true, {TOLERATIONS}");
     let tolerant = tolerant.as_str();
     let new = |more: String| format!("{NEW}{more}");
+    let on_new = tolerant.replace("node.kubernetes.io/not-ready", "other");
+    let allocator = "\n---\nkind: Pod\nmetadata: {name: a, namespace: kube-system}\nspec: {containers: [{name: kube-controller-manager, \
+                     command: [kube-controller-manager, --allocate-node-cidrs=true]}]}\n";
     let stopped =
         deployment(tolerant, "args: []").replace("spec: {template", "spec: {replicas: 0, template");
     let skydock = deployment(tolerant, "args: []").replace("metal-ccm", "skydock");
@@ -236,6 +239,16 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "kubectl --namespace kube-system patch deployment metal-ccm --type=json --patch '[{\"op\":\"add\",\"path\":\"/spec/template/spec/tolerations\"",
         ),
         (
+            "the scheduler does not see a static Pod",
+            new(
+                "---\nkind: Pod\nmetadata: {name: a, annotations: {file: ccm.yaml}}\nspec: {hostNetwork: true, nodeSelector: {a: b}, containers: \
+                 [{name: ccm, image: x/metal-cloud-controller-manager}]}\n"
+                    .to_owned(),
+            ),
+            &[],
+            "",
+        ),
+        (
             "nodes for other work are no place for it",
             new(planned(tolerant, "args: []"))
                 + "\n---\nkind: Node\nmetadata: {name: gpu}\nspec: {providerID: 'metal://2', taints: [{key: gpu, effect: NoSchedule}]}\n",
@@ -259,6 +272,26 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             new(deployment(TOLERATIONS, "args: []") + &pod("new", "{phase: Pending}")),
             &["D4"],
             "kubectl --namespace kube-system delete pod metal-ccm-5d-x --ignore-not-found --force --grace-period=0",
+        ),
+        (
+            "the network of a new node may still come",
+            new(deployment(TOLERATIONS, "args: []") + &pod("new", "{phase: Pending}"))
+                .replace("11:00:00Z", "11:59:00Z"),
+            &[],
+            "",
+        ),
+        (
+            "the taint of a new node may still go",
+            new(deployment(&on_new, "args: []")).replace("11:00:00Z", "11:59:00Z")
+                + &pod("''", "{phase: Pending}"),
+            &[],
+            "",
+        ),
+        (
+            "the taint of an old node stays",
+            new(deployment(&on_new, "args: []")) + &pod("''", "{phase: Pending}"),
+            &["D3"],
+            "node.kubernetes.io/not-ready",
         ),
         (
             "it needs the DNS of the cluster",
@@ -335,6 +368,16 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "set env deployment/metal-ccm KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=6443",
         ),
         (
+            "a program for load balancers, without a cloud",
+            format!(
+                "---\nkind: Node\nmetadata: {{name: a}}\n{}{}",
+                deployment("hostNetwork: true", "args: []"),
+                pod("a", RUNS)
+            ),
+            &["D8?"],
+            "only if it is to initialize these nodes",
+        ),
+        (
             "a kubelet without the flag",
             format!("{OLD}\n---\nkind: Node\nmetadata: {{name: bare}}\n"),
             &["D8"],
@@ -349,6 +392,24 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             ),
             &["D9"],
             "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+        ),
+        (
+            "two allocate Pod CIDRs",
+            format!(
+                "{OLD}{allocator}{}",
+                planned(tolerant, "args: [--plugin-dir=/x, --allocate-node-cidrs]")
+            ),
+            &["D9?"],
+            "--allocate-node-cidrs=false",
+        ),
+        (
+            "one allocates Pod CIDRs, the other one has routes",
+            format!(
+                "{OLD}{allocator}{}",
+                planned(tolerant, "args: [--allocate-node-cidrs]")
+            ),
+            &[],
+            "",
         ),
         (
             "another one leads with a Lease of its own",
@@ -391,6 +452,18 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             ),
             &["D10"],
             "stop Deployment kube-system/metal-ccm: it may lead",
+        ),
+        (
+            "it would act next to that of another cloud",
+            format!(
+                "{OLD}{}{}{}{}",
+                OLD.replace("old", "edge").replace("metal", "edge"),
+                deployment(tolerant, "args: []"),
+                pod("old", RUNS),
+                planned(tolerant, "args: [--leader-elect=false, --secure-port=1]")
+            ),
+            &[],
+            "",
         ),
         (
             "nodes of several clouds",
@@ -687,6 +760,48 @@ fn nodes_that_wait_for_long_are_a_problem() {
 }
 
 #[test]
+fn only_pods_that_have_no_network_are_deleted_by_force() {
+    let waits = |field: &str, reason: &str| {
+        format!(
+            "{field}: [{{name: ccm, image: a, imageID: a, ready: false, restartCount: 0, state: {{waiting: {{reason: {reason}}}}}}}]"
+        )
+    };
+    let creating = waits("containerStatuses", "ContainerCreating");
+    let initializing = waits("containerStatuses", "PodInitializing");
+    let runs = waits("initContainerStatuses", "PodInitializing")
+        .replace("waiting: {reason: PodInitializing}", "running: {}");
+    for (node, status, is_deleted) in [
+        ("new", String::new(), true),
+        ("''", String::new(), false),
+        ("new", creating.clone(), true),
+        (
+            "new",
+            creating.replace("restartCount: 0", "restartCount: 1"),
+            false,
+        ),
+        ("new", waits("containerStatuses", "ImagePullBackOff"), false),
+        (
+            "new",
+            format!(
+                "{initializing}, {}",
+                waits("initContainerStatuses", "PodInitializing")
+            ),
+            true,
+        ),
+        ("new", format!("{initializing}, {runs}"), false),
+    ] {
+        let yaml = NEW.to_owned()
+            + &deployment(TOLERATIONS, "args: []")
+            + &pod(node, &format!("{{phase: Pending, {status}}}"));
+        let found = found(&snapshot(&yaml));
+        let (_, finding) = found.iter().find(|(id, _)| id == "D4").unwrap();
+        let fixes = fixes(finding);
+        assert_eq!(fixes.contains("--force"), is_deleted, "{status}: {fixes}");
+        assert_eq!(fixes.contains("by force"), is_deleted, "{status}: {fixes}");
+    }
+}
+
+#[test]
 fn hostile_texts_are_shown_without_effect() {
     let yaml =
         planned("hostNetwork: true", "args: []").replace("planned-ccm", "\"a\\e[31m'$(reboot)\"");
@@ -748,6 +863,19 @@ fn what_anybody_may_create_is_no_cloud_controller_manager() {
     let own = lease("cloud-controller-manager", "x", LEADS).replace("kube-system", "tenant");
     let hidden = snapshot(&(crashes + &tenant("hostNetwork: true", args) + &own));
     assert!(found(&hidden).iter().any(|(id, _)| id == "D1"));
+
+    // Whether its account may change nodes is not known.
+    let mut unasked = snapshot(&(NEW.to_owned() + &tenant(on_host, "args: []")));
+    assert_eq!(
+        Report::of(&Facts::new(&unasked, None)).result,
+        Verdict::Problems
+    );
+    unasked.unasked = Some(Unknown("forbidden".to_owned()));
+    unasked.notices.push("forbidden".to_owned());
+    let facts = Facts::new(&unasked, None);
+    assert_eq!(Report::of(&facts).result, Verdict::Unknown);
+    let summary = facts.summary();
+    assert!(summary.contains("of which it is not known"), "{summary}");
 
     // Its account may change nodes: it is looked at.
     let mut trusted = snapshot(&(healthy + &tenant(on_host, "args: []")));
@@ -834,6 +962,21 @@ fn what_leads_is_stopped_by_no_command() {
             "{name}: {all}"
         );
     }
+}
+
+#[test]
+fn a_leader_with_another_host_name_is_stopped_by_no_command() {
+    let tolerant = format!("hostNetwork: true, {TOLERATIONS}");
+    let yaml = format!(
+        "{OLD}{}{}{}{}",
+        deployment(&tolerant, "args: []"),
+        pod("old", CRASHES),
+        lease("cloud-controller-manager", "old.example.com_1", LEADS),
+        planned(&tolerant, "args: [--leader-elect-resource-name=mine]")
+    );
+    let found = found(&snapshot(&yaml));
+    let (_, finding) = found.iter().find(|(id, _)| id == "D6").unwrap();
+    assert!(fixes(finding).contains("it may lead"), "{finding:#?}");
 }
 
 #[test]
