@@ -162,7 +162,7 @@ impl ProvisionController {
                     .as_deref()
                     .unwrap_or_default(),
                 plan::selected_node(&claim.object),
-                &self.nodes(&driver.name),
+                &self.nodes(driver),
             )?
         };
         Ok(Some(plan::prepare(Asked {
@@ -270,13 +270,17 @@ impl ProvisionController {
         })
     }
 
-    /// Returns what is known of the nodes.
-    fn nodes(&self, driver: &str) -> Nodes {
+    /// Returns what is known of the nodes. Keys that are not those of the driver do not count: kubelets write
+    /// them, and a request with one is rejected.
+    fn nodes(&self, driver: &CsiDriver) -> Nodes {
         let keys = |name: &str, node: &k8s_openapi::api::storage::v1::CSINode| {
             let mut drivers = node.spec.drivers.iter();
-            let found = drivers.find(|it| it.name == driver);
-            let keys = found.and_then(|it| it.topology_keys.clone());
-            (name.to_owned(), keys.unwrap_or_default())
+            let found = drivers.find(|it| it.name == driver.name);
+            let mut keys = found
+                .and_then(|it| it.topology_keys.clone())
+                .unwrap_or_default();
+            keys.retain(|key| driver.topology_keys.contains(key));
+            (name.to_owned(), keys)
         };
         let csi_nodes = self.objects.csi_nodes.list();
         let nodes = self.context.nodes.list();
