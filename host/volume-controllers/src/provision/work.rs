@@ -67,6 +67,12 @@ impl ProvisionController {
         let Some((claim, begun)) = self.claims.get(uid) else {
             return RetryWhen::OnChange;
         };
+        let is_there = self.objects.volumes.get(&plan::name(&claim.object));
+        if is_there.is_some() {
+            // By an earlier attempt, perhaps without an answer: the volume may be in use by now.
+            self.claims.end(uid);
+            return RetryWhen::OnChange;
+        }
 
         let prepared = match begun {
             Some(prepared) => prepared,
@@ -112,8 +118,7 @@ impl ProvisionController {
             );
             return Ok(None);
         };
-        let is_there = self.objects.volumes.get(&plan::name(object)).is_some();
-        let Some(spec) = object.spec.as_ref().filter(|_| !is_there) else {
+        let Some(spec) = &object.spec else {
             return Ok(None);
         };
         if !plan::is_due(object, &class.object, &driver.name) {
