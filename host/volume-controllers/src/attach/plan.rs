@@ -143,14 +143,18 @@ fn current_node_id(seen: Seen<'_>) -> Result<String, String> {
     let node = node.ok_or_else(|| format!("CSINode {name} does not exist"))?;
 
     let mut drivers = node.spec.drivers.iter();
-    let driver = drivers.find(|it| it.name == seen.driver);
+    // In a request, no ID means all nodes.
+    let driver = drivers.find(|it| it.name == seen.driver && !it.node_id.is_empty());
     let missing = || format!("CSINode {name} does not contain driver {}", seen.driver);
     driver.map(|it| it.node_id.clone()).ok_or_else(missing)
 }
 
 fn known_node_id(seen: Seen<'_>) -> Option<String> {
     let annotations = seen.attachment.metadata.annotations.as_ref()?;
-    annotations.get(NODE_ID).cloned()
+    annotations
+        .get(NODE_ID)
+        .filter(|id| !id.is_empty())
+        .cloned()
 }
 
 /// Returns the patch that must be written to a VolumeAttachment before its volume is attached to this node,

@@ -144,6 +144,21 @@ async fn a_claim_gets_a_volume() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_volume_with_a_persistent_volume_is_not_asked_for_again() {
+    let bench = Bench::default();
+    start(&bench);
+    bench.disks.fails("pvc-u", in_progress());
+    has_claim(&bench, &json!({}));
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(bench.disks.calls(), ["create pvc-u"]);
+
+    // Written by an attempt whose answer was lost.
+    has_volume(&bench, "Bound");
+    wait(20).await;
+    assert_eq!(bench.disks.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_volume_that_is_asked_for_again_is_the_same() {
     let bench = Bench::default();
     start(&bench);

@@ -7,6 +7,10 @@ use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use skydock_cloud::Pairs;
 use skydock_csi::proto::{Topology, TopologyRequirement};
 
+/// Maximum number of combinations that a class may have, as many as a request may have parts. Their number is
+/// the product of the numbers of values.
+const MAX_COMBINATIONS: usize = 1000;
+
 /// What is known of the nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
@@ -37,7 +41,7 @@ pub(super) fn requirement(
     let mut requisite = if allowed.is_empty() {
         all_parts(selected.as_ref(), nodes)?
     } else {
-        flatten(allowed)
+        flatten(allowed)?
     };
     requisite.sort_by(|one, other| {
         let by_size = one.len().cmp(&other.len());
@@ -96,14 +100,8 @@ fn part(labels: &Pairs, keys: &[String]) -> Option<Pairs> {
 
 /// Returns the parts with nodes (`aggregateTopologies`).
 fn all_parts(selected: Option<&(Pairs, &[String])>, nodes: &Nodes) -> Result<Vec<Pairs>, Unknown> {
-    let any = || {
-        nodes
-            .keys
-            .values()
-            .map(Vec::as_slice)
-            .find(|keys| !keys.is_empty())
-    };
-    let Some(keys) = selected.map(|(_, keys)| *keys).or_else(any) else {
+    let common = || common_keys(nodes);
+    let Some(keys) = selected.map(|(_, keys)| *keys).or_else(common) else {
         let message = "no available topology found: the driver runs on no node";
         return Err(Unknown::Wait(message.to_owned()));
     };
@@ -120,8 +118,30 @@ fn all_parts(selected: Option<&(Pairs, &[String])>, nodes: &Nodes) -> Result<Vec
     Ok(parts)
 }
 
+/// Returns the keys that most nodes have: a kubelet may write other ones, for its node.
+fn common_keys(nodes: &Nodes) -> Option<&[String]> {
+    let mut counts: BTreeMap<&[String], usize> = BTreeMap::new();
+    for keys in nodes.keys.values().filter(|keys| !keys.is_empty()) {
+        *counts.entry(keys.as_slice()).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(keys, _)| keys)
+}
+
 /// Returns the parts that a class allows: each combination of the values of a term (`flatten`).
-fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Pairs> {
+fn flatten(allowed: &[TopologySelectorTerm]) -> Result<Vec<Pairs>, Unknown> {
+    let count = |term: &TopologySelectorTerm| {
+        let all = term.match_label_expressions.iter().flatten();
+        let counts = all.map(|it| it.values.len().max(1));
+        counts.fold(1, usize::saturating_mul)
+    };
+    let count = allowed.iter().map(count).fold(0, usize::saturating_add);
+    if count > MAX_COMBINATIONS {
+        return Err(Unknown::Wait(format!(
+            "allowedTopologies of the StorageClass have {count} combinations; expected at most {MAX_COMBINATIONS}"
+        )));
+    }
+
     let combinations = |term: &TopologySelectorTerm| {
         let mut parts = Vec::new();
         for expression in term.match_label_expressions.iter().flatten() {
@@ -141,7 +161,7 @@ fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Pairs> {
         }
         parts
     };
-    allowed.iter().flat_map(combinations).collect()
+    Ok(allowed.iter().flat_map(combinations).collect())
 }
 
 /// Returns a number that spreads the volumes of a StatefulSet over all parts
@@ -272,7 +292,7 @@ mod tests {
             {},
         ]));
         let both = |zone, rack| pairs(&[(ZONE, zone), (RACK, rack)]);
-        let mut found = flatten(&terms);
+        let mut found = flatten(&terms).unwrap();
         found.sort();
         let expected = [
             both("a", "1"),
@@ -287,6 +307,38 @@ mod tests {
 
         let empty = requirement("data", &allowed(json!([{}])), None, &Nodes::default());
         assert_eq!(empty, Ok(None));
+    }
+
+    #[test]
+    fn the_combinations_of_a_class_are_limited() {
+        let class = |expressions: usize, values: usize| {
+            let values: Vec<_> = (0..values).map(|it| it.to_string()).collect();
+            let expression = |it| json!({"key": format!("key-{it}"), "values": values});
+            let all: Vec<_> = (0..expressions).map(expression).collect();
+            allowed(json!([{"matchLabelExpressions": all}]))
+        };
+        for (expressions, values, works) in [
+            (1, MAX_COMBINATIONS, true),
+            (1, MAX_COMBINATIONS + 1, false),
+            (3, 10, true),
+            (30, 100, false),
+        ] {
+            let found = flatten(&class(expressions, values));
+            assert_eq!(found.is_ok(), works, "{expressions} x {values}");
+        }
+        let two = [class(1, MAX_COMBINATIONS), class(1, 1)].concat();
+        assert!(matches!(flatten(&two), Err(Unknown::Wait(_))));
+    }
+
+    #[test]
+    fn one_node_does_not_decide_the_keys_of_all() {
+        let mut nodes = nodes(&[("n1", "b"), ("n2", "a"), ("n3", "a")]);
+        for keys in [&["kubernetes.io/hostname"][..], &[RACK, ZONE], &[]] {
+            let keys = keys.iter().map(|&key| key.to_owned()).collect();
+            nodes.keys.insert("n1".into(), keys);
+            let found = requirement("data", &[], None, &nodes).unwrap().unwrap();
+            assert_eq!(zones(found).0, "a b");
+        }
     }
 
     #[test]

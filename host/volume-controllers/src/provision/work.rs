@@ -76,6 +76,12 @@ impl ProvisionController {
         let Some((claim, begun)) = self.claims.get(uid) else {
             return RetryWhen::OnChange;
         };
+        let is_there = self.objects.volumes.get(&plan::name(&claim.object));
+        if is_there.is_some() {
+            // By an earlier attempt, perhaps without an answer: the volume may be in use by now.
+            self.claims.end(uid);
+            return RetryWhen::OnChange;
+        }
 
         let prepared = match begun {
             Some(prepared) => prepared,
@@ -123,8 +129,7 @@ impl ProvisionController {
             );
             return Ok(None);
         };
-        let is_there = self.objects.volumes.get(&plan::name(object)).is_some();
-        let Some(spec) = object.spec.as_ref().filter(|_| !is_there) else {
+        let Some(spec) = &object.spec else {
             return Ok(None);
         };
         if !plan::is_due(object, &class.object, &driver.name) {
@@ -173,7 +178,7 @@ impl ProvisionController {
                     .as_deref()
                     .unwrap_or_default(),
                 plan::selected_node(&claim.object),
-                &self.nodes(&driver.name),
+                &self.nodes(driver),
             )?
         };
         Ok(Some(plan::prepare(Asked {
@@ -281,13 +286,17 @@ impl ProvisionController {
         })
     }
 
-    /// Returns what is known of the nodes.
-    fn nodes(&self, driver: &str) -> Nodes {
+    /// Returns what is known of the nodes. Keys that are not those of the driver do not count: kubelets write
+    /// them, and a request with one is rejected.
+    fn nodes(&self, driver: &CsiDriver) -> Nodes {
         let keys = |name: &str, node: &k8s_openapi::api::storage::v1::CSINode| {
             let mut drivers = node.spec.drivers.iter();
-            let found = drivers.find(|it| it.name == driver);
-            let keys = found.and_then(|it| it.topology_keys.clone());
-            (name.to_owned(), keys.unwrap_or_default())
+            let found = drivers.find(|it| it.name == driver.name);
+            let mut keys = found
+                .and_then(|it| it.topology_keys.clone())
+                .unwrap_or_default();
+            keys.retain(|key| driver.topology_keys.contains(key));
+            (name.to_owned(), keys)
         };
         let csi_nodes = self.objects.csi_nodes.list();
         let nodes = self.context.nodes.list();

@@ -61,7 +61,9 @@ pub(super) fn step<T: Resource, D>(
     }
     for other in others.iter().filter(|it| is_deletable(cloud, *it)) {
         match other.status() {
-            "available" | "error" => return delete(other, false),
+            "error" => return delete(other, false),
+            // Not before the first one can take its place.
+            "available" if done.is_ok() => return delete(other, false),
             "deleting" => {}
             status if PASSING.contains(&status) => {
                 let (one, id) = (T::ONE, other.id());

@@ -268,6 +268,17 @@ fn of_several_volumes_with_a_name_the_oldest_stays() {
             "in progress",
             Some("new"),
         ),
+        // What can be used stays until the first one can be.
+        (
+            [at("old", "creating", 1), at("new", "available", 2)],
+            "in progress",
+            None,
+        ),
+        (
+            [at("old", "maintenance", 1), at("new", "available", 2)],
+            "in progress",
+            None,
+        ),
         // Broken ones are deleted before they are used.
         (
             [at("old", "error", 1), at("new", "available", 2)],

@@ -343,3 +343,22 @@ fn what_the_cloud_lists_is_compared_with_the_status() {
         assert_eq!(differs(seen, &nodes), expected, "{change} {listed:?}");
     }
 }
+
+#[test]
+fn nothing_is_asked_for_a_node_without_an_id() {
+    let mut node = node(DRIVER);
+    node.spec.drivers[0].node_id = String::new();
+    let volume = volume(&json!({}));
+    let unknown = json!({"metadata": {"finalizers": [FINALIZER], "annotations": {NODE_ID: ""}}});
+    for change in [unknown.clone(), with(&unknown, &deleted())] {
+        let seen = Seen {
+            driver: DRIVER,
+            attachment: &attachment(&change),
+            volume: Some(&volume),
+            node: Some(&node),
+            is_forced: false,
+        };
+        let expected = "CSINode n1 does not contain driver disks.example";
+        assert_eq!(decided(seen), expected, "{change}");
+    }
+}
