@@ -143,12 +143,7 @@ async fn start(
         .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(plugin::egress(&config, &mut registry)?);
-    if let Some(official) = config.metrics_compat {
-        egress.measure_as(official, &mut registry);
-        if official == Official::OpenStack {
-            metrics.also_as_openstack(&mut registry);
-        }
-    }
+    measure_as(config.metrics_compat, &egress, &metrics, &mut registry);
     let file_metrics = FileMetrics::register(&mut registry);
     let csi_metrics = CsiMetrics::register(&mut registry);
 
@@ -199,6 +194,21 @@ async fn start(
         process,
     };
     Ok((manager, election))
+}
+
+/// Measures under the names of an official cloud-controller-manager, too.
+fn measure_as(
+    official: Option<Official>,
+    egress: &Egress,
+    metrics: &ControllerMetrics,
+    registry: &mut Registry,
+) {
+    if let Some(official) = official {
+        egress.measure_as(official, registry);
+    }
+    if official == Some(Official::OpenStack) {
+        metrics.also_as_openstack(registry);
+    }
 }
 
 /// Checks the plugin against what was accepted of it before. Returns where that is kept, if it is.

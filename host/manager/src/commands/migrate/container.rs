@@ -110,45 +110,10 @@ pub(super) fn sort(
 
     let dropped = std::mem::take(&mut script.dropped);
     let read = read(script);
-    let mut arguments = Arguments::default();
-
-    if shell {
-        arguments.notes.push(
-            "replaced the script by the flags in it: Skydock's image has no shell".to_owned(),
-        );
-    }
-    let dropped = dropped.iter().map(|what| format!("dropped {what}"));
-    arguments.notes.extend(dropped);
-    for executable in &read.executables {
-        let note = format!("dropped {executable}: it is an executable of another image");
-        arguments.notes.push(note);
-    }
-    for accepted in &read.accepted {
-        let why = accepted.no_effect.as_deref();
-        let why = why.unwrap_or("Skydock behaves like that anyway");
-        arguments
-            .notes
-            .push(format!("dropped {}: {why}", accepted.flag));
-    }
-    for flag in &read.idle {
-        let note = format!("dropped {flag}: it is the same as no flag");
-        arguments.notes.push(note);
-    }
-    for rejection in &read.rejected {
-        arguments.notes.push(format!("dropped: {rejection}"));
-    }
-    for unknown in &read.unknown {
-        // A value may be a secret.
-        arguments.notes.push(match unknown.strip_prefix("--") {
-            Some(flag) => {
-                let name = flag.split('=').next().unwrap_or_default();
-                format!(
-                    "dropped --{name}: write `options: {{{name}: VALUE}}` for the plugin in config.yaml, if its README lists such an option; a secret belongs into a file of a credential"
-                )
-            }
-            None => "dropped a word that is not the value of a known flag".to_owned(),
-        });
-    }
+    let mut arguments = Arguments {
+        notes: notes(shell, &dropped, &read),
+        ..Arguments::default()
+    };
 
     let kept = read.words.into_iter().skip(1);
     let kept = kept.filter_map(|word| word.into_string().ok());
@@ -167,6 +132,47 @@ pub(super) fn sort(
     }
     arguments.notes.extend(problem(&arguments.kept));
     Ok(arguments)
+}
+
+/// Returns what is not kept of a command line, and why.
+fn notes(is_script: bool, dropped: &[String], read: &cli::arguments::Arguments) -> Vec<String> {
+    let mut notes = Vec::new();
+    if is_script {
+        notes.push(
+            "replaced the script by the flags in it: Skydock's image has no shell".to_owned(),
+        );
+    }
+    notes.extend(dropped.iter().map(|what| format!("dropped {what}")));
+
+    for executable in &read.executables {
+        notes.push(format!(
+            "dropped {executable}: it is an executable of another image"
+        ));
+    }
+    for accepted in &read.accepted {
+        let why = accepted.no_effect.as_deref();
+        let why = why.unwrap_or("Skydock behaves like that anyway");
+        notes.push(format!("dropped {}: {why}", accepted.flag));
+    }
+    for flag in &read.idle {
+        notes.push(format!("dropped {flag}: it is the same as no flag"));
+    }
+    for rejection in &read.rejected {
+        notes.push(format!("dropped: {rejection}"));
+    }
+    for unknown in &read.unknown {
+        // A value may be a secret.
+        notes.push(match unknown.strip_prefix("--") {
+            Some(flag) => {
+                let name = flag.split('=').next().unwrap_or_default();
+                format!(
+                    "dropped --{name}: write `options: {{{name}: VALUE}}` for the plugin in config.yaml, if its README lists such an option; a secret belongs into a file of a credential"
+                )
+            }
+            None => "dropped a word that is not the value of a known flag".to_owned(),
+        });
+    }
+    notes
 }
 
 /// Returns what may have flags in it that are not read as such.

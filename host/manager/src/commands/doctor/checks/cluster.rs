@@ -201,24 +201,7 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     names_of_led.sort();
     names_of_led.dedup();
     if names_of_led.len() > 1 && has_one_cloud {
-        let running = facts.live.iter();
-        let running = running.filter(|it| it.lease().is_some() && it.pods.iter().any(is_ready));
-        let mut running: Vec<_> = running.map(|it| it.workload.title()).collect();
-        running.sort();
-        let advice = "unless each is of another cloud, stop one of them";
-        let advice = match running.len() {
-            // Which other one there is, is not known.
-            ..2 => advice.to_owned(),
-            _ => format!("{advice}: {}", names(&running)),
-        };
-        findings.push(
-            Finding::warning(
-                names(&names_of_led),
-                "more than one cloud-controller-manager leads, each with a Lease of its own",
-            )
-            .why("both change all nodes, unless each belongs to the cloud of only one of them")
-            .text(advice),
-        );
+        findings.push(led_apart(facts, &names_of_led));
     }
 
     // Those that have a program for each cloud are meant to.
@@ -226,6 +209,27 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         findings.extend(foreign(facts)?);
     }
     Ok(findings)
+}
+
+/// Several lead, each with a Lease of its own.
+fn led_apart(facts: &Facts<'_>, leases: &[String]) -> Finding {
+    let running = facts.live.iter();
+    let running = running.filter(|it| it.lease().is_some() && it.pods.iter().any(is_ready));
+    let mut running: Vec<_> = running.map(|it| it.workload.title()).collect();
+    running.sort();
+
+    let advice = "unless each is of another cloud, stop one of them";
+    let advice = match running.len() {
+        // Which other one there is, is not known.
+        ..2 => advice.to_owned(),
+        _ => format!("{advice}: {}", names(&running)),
+    };
+    Finding::warning(
+        names(leases),
+        "more than one cloud-controller-manager leads, each with a Lease of its own",
+    )
+    .why("both change all nodes, unless each belongs to the cloud of only one of them")
+    .text(advice)
 }
 
 /// Two programs that share a Lease take turns.
