@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    ccm::{LEASE_NAME, LEASE_NAMESPACE},
+    ccm::{Ccm, LEASE_NAME, LEASE_NAMESPACE},
     snapshot::Account,
 };
 use crate::config::LeaseName;
@@ -23,6 +23,13 @@ pub(super) struct Permission {
     pub(super) namespace: Option<String>,
 }
 
+impl Permission {
+    fn changes_objects(&self) -> bool {
+        let resources = ["nodes", "nodes/status", "services/status"];
+        resources.contains(&self.resource) && ["delete", "patch"].contains(&self.verb)
+    }
+}
+
 /// What only cloud-controller-managers may do, and other components of the cluster.
 pub(super) const CHANGES_NODES: Permission = Permission {
     verb: "patch",
@@ -31,6 +38,16 @@ pub(super) const CHANGES_NODES: Permission = Permission {
     name: None,
     namespace: None,
 };
+
+/// Returns the permissions that the account of Skydock needs. With an account for each controller,
+/// its own one must not have those to change nodes and Services.
+pub(super) fn needed_by(ccm: &Ccm) -> Vec<Permission> {
+    let mut all = needed(ccm.lease());
+    if ccm.flags.is_on("use-service-account-credentials", false) {
+        all.retain(|it| !it.changes_objects());
+    }
+    all
+}
 
 /// Returns the permissions that Skydock needs with a Lease.
 pub(super) fn needed(lease: Option<LeaseName>) -> Vec<Permission> {
@@ -129,6 +146,7 @@ fn rule(permission: &Permission) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::doctor::snapshot::{Origin, Workload};
 
     const RBAC: &str = include_str!("../../../../../deploy/base/rbac.yaml");
 
@@ -173,6 +191,25 @@ mod tests {
         // Roles of two accounts do not replace each other.
         let names = |list: &Value| list["items"][0]["metadata"]["name"].clone();
         assert_ne!(names(&list), names(&roles_of(&account("other"))));
+    }
+
+    #[test]
+    fn accounts_of_controllers_have_the_permissions_to_change_objects() {
+        for (args, expected) in [
+            (&["--v=2"][..], true),
+            (&["--use-service-account-credentials=false"], true),
+            (&["--use-service-account-credentials"], false),
+        ] {
+            let object = json!({
+                "metadata": {"name": "a", "namespace": "kube-system"},
+                "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "x/skydock", "args": args}]}}},
+            });
+            let workload = Workload::read("Deployment", &object, Origin::Cluster).unwrap();
+            let needed = needed_by(&Ccm::new(&workload).unwrap());
+            assert_eq!(needed.contains(&CHANGES_NODES), expected, "{args:?}");
+            let changes = needed.iter().filter(|it| it.changes_objects());
+            assert_eq!(changes.count(), if expected { 4 } else { 0 }, "{args:?}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     ccm::{self, Ccm, LEASE_NAMESPACE},
-    permissions::{CHANGES_NODES, Permission, needed},
+    permissions::{CHANGES_NODES, Permission, needed_by},
     scheduling::host_ports,
     snapshot::{Account, Known, Lack, Origin, Snapshot, Unknown, Workload, decode},
 };
@@ -328,7 +328,7 @@ impl Reader {
         let mut lacks = Vec::new();
         for ccm in ccms.iter().filter(|ccm| ccm.is_skydock()) {
             let account = ccm.account();
-            for permission in needed(ccm.lease()) {
+            for permission in needed_by(ccm) {
                 if !asked.insert((account.clone(), permission.clone())) {
                     continue;
                 }
