@@ -24,9 +24,13 @@ pub(super) struct Permission {
 }
 
 impl Permission {
-    fn changes_objects(&self) -> bool {
-        let resources = ["nodes", "nodes/status", "services/status"];
-        resources.contains(&self.resource) && ["delete", "patch"].contains(&self.verb)
+    /// Returns the account of the controller that needs it, if each has its own.
+    fn controller(&self) -> Option<&'static str> {
+        match (self.resource, self.verb) {
+            ("nodes" | "nodes/status", "delete" | "patch") => Some("node-controller"),
+            ("services/status", "patch") => Some("service-controller"),
+            _ => None,
+        }
     }
 }
 
@@ -39,14 +43,21 @@ pub(super) const CHANGES_NODES: Permission = Permission {
     namespace: None,
 };
 
-/// Returns the permissions that the account of Skydock needs. With an account for each controller,
-/// its own one must not have those to change nodes and Services.
-pub(super) fn needed_by(ccm: &Ccm) -> Vec<Permission> {
-    let mut all = needed(ccm.lease());
-    if ccm.flags.is_on("use-service-account-credentials", false) {
-        all.retain(|it| !it.changes_objects());
-    }
-    all
+/// Returns the permissions that Skydock needs, and the account of each: with one for each controller,
+/// its own must not have those to change nodes and Services.
+pub(super) fn needed_by(ccm: &Ccm) -> Vec<(Account, Permission)> {
+    let own = ccm.account();
+    let is_shared = !ccm.flags.is_on("use-service-account-credentials", false);
+    let account = |permission: &Permission| match permission.controller() {
+        Some(name) if !is_shared => Account {
+            namespace: LEASE_NAMESPACE.to_owned(),
+            name: name.to_owned(),
+        },
+        _ => own.clone(),
+    };
+    let all = needed(ccm.lease()).into_iter();
+    all.map(|permission| (account(&permission), permission))
+        .collect()
 }
 
 /// Returns the permissions that Skydock needs with a Lease.
@@ -195,20 +206,40 @@ mod tests {
 
     #[test]
     fn accounts_of_controllers_have_the_permissions_to_change_objects() {
-        for (args, expected) in [
-            (&["--v=2"][..], true),
-            (&["--use-service-account-credentials=false"], true),
-            (&["--use-service-account-credentials"], false),
+        for (arg, nodes, services) in [
+            ("--v=2", "own", "own"),
+            ("--use-service-account-credentials=false", "own", "own"),
+            (
+                "--use-service-account-credentials",
+                "node-controller",
+                "service-controller",
+            ),
         ] {
             let object = json!({
                 "metadata": {"name": "a", "namespace": "kube-system"},
-                "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "x/skydock", "args": args}]}}},
+                "spec": {"template": {"spec": {
+                    "serviceAccountName": "own",
+                    "containers": [{"name": "a", "image": "x/skydock", "args": [arg]}],
+                }}},
             });
             let workload = Workload::read("Deployment", &object, Origin::Cluster).unwrap();
             let needed = needed_by(&Ccm::new(&workload).unwrap());
-            assert_eq!(needed.contains(&CHANGES_NODES), expected, "{args:?}");
-            let changes = needed.iter().filter(|it| it.changes_objects());
-            assert_eq!(changes.count(), if expected { 4 } else { 0 }, "{args:?}");
+            let of = |verb: &str, resource: &str| {
+                let mut all = needed.iter();
+                let is_one =
+                    |(_, it): &&(Account, Permission)| it.verb == verb && it.resource == resource;
+                let (account, _) = all.find(is_one).unwrap();
+                account.name.as_str()
+            };
+            assert_eq!(of("list", "nodes"), "own", "{arg}");
+            for (verb, resource) in [
+                ("patch", "nodes"),
+                ("delete", "nodes"),
+                ("patch", "nodes/status"),
+            ] {
+                assert_eq!(of(verb, resource), nodes, "{arg}");
+            }
+            assert_eq!(of("patch", "services/status"), services, "{arg}");
         }
     }
 

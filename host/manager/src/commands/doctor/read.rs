@@ -327,13 +327,11 @@ impl Reader {
         let mut asked = BTreeSet::new();
         let mut lacks = Vec::new();
         for ccm in ccms.iter().filter(|ccm| ccm.is_skydock()) {
-            let account = ccm.account();
-            for permission in needed_by(ccm) {
+            for (account, permission) in needed_by(ccm) {
                 if !asked.insert((account.clone(), permission.clone())) {
                     continue;
                 }
                 if !self.is_allowed(review(&account, &permission)).await? {
-                    let account = account.clone();
                     lacks.push(Lack {
                         account,
                         permission,

@@ -364,10 +364,10 @@ pub(super) fn permissions(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     }
 
     let finding = |(account, lacked): (&Account, Vec<&Permission>)| {
-        let of_account = facts
-            .ccms()
-            .filter(|ccm| ccm.is_skydock() && ccm.account() == *account);
-        let all: BTreeSet<_> = of_account.flat_map(needed_by).collect();
+        let skydocks = facts.ccms().filter(|ccm| ccm.is_skydock());
+        let needed = skydocks.flat_map(needed_by);
+        let of_account = needed.filter(|(needs, _)| needs == account);
+        let all: BTreeSet<_> = of_account.map(|(_, permission)| permission).collect();
         // A manifest gives Skydock another account.
         if all.is_empty() {
             return None;
