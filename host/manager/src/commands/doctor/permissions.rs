@@ -43,13 +43,23 @@ pub(super) const CHANGES_NODES: Permission = Permission {
     namespace: None,
 };
 
+/// Returns the permission to act as the account that changes nodes, if each controller has one.
+pub(super) fn acts_as_node_controller() -> Permission {
+    Permission {
+        verb: "create",
+        resource: "serviceaccounts/token",
+        name: Some("node-controller".to_owned()),
+        namespace: Some(LEASE_NAMESPACE.to_owned()),
+        ..CHANGES_NODES
+    }
+}
+
 /// Returns the permissions that Skydock needs, and the account of each: with one for each controller,
 /// its own must not have those to change nodes and Services.
 pub(super) fn needed_by(ccm: &Ccm) -> Vec<(Account, Permission)> {
     let own = ccm.account();
-    let is_shared = !ccm.flags.is_on("use-service-account-credentials", false);
     let account = |permission: &Permission| match permission.controller() {
-        Some(name) if !is_shared => Account {
+        Some(name) if ccm.has_accounts() => Account {
             namespace: LEASE_NAMESPACE.to_owned(),
             name: name.to_owned(),
         },
