@@ -638,7 +638,8 @@ mod tests {
             };
             let (trusted, _) = reader.trusted(&ccms).await;
             assert_eq!(ccms[0].is_trusted(&trusted), may_act);
-            let asked = &api.requests()[1].body["spec"]["resourceAttributes"];
+            let requests = api.requests();
+            let asked = &requests[1].body["spec"]["resourceAttributes"];
             assert_eq!(asked["subresource"], "token");
             assert_eq!(asked["name"], "node-controller");
         }
