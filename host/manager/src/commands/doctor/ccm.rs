@@ -90,6 +90,16 @@ impl Ccm {
         image_name(&self.container) == "skydock" || self.flags.value("plugin-dir").is_some()
     }
 
+    /// Returns true if each of its controllers has an account of its own.
+    pub(super) fn has_accounts(&self) -> bool {
+        self.flags.is_on("use-service-account-credentials", false)
+    }
+
+    /// Returns true if it changes nothing, and never leads.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.flags.is_on("dry-run", false)
+    }
+
     /// Returns true if only an administrator can have created it: what calls itself a
     /// cloud-controller-manager in another namespace may be anybody's. `accounts` are those outside
     /// of kube-system that may change nodes.

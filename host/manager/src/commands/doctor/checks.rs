@@ -175,9 +175,10 @@ impl<'a> Facts<'a> {
     /// Names what looks like a cloud-controller-manager, and was not looked at.
     fn lookalikes(&self) -> Option<String> {
         let titles = self.lookalikes.iter().map(|ccm| ccm.workload.title());
-        let why = match self.snapshot.unasked {
-            None => "with accounts that may not change nodes",
-            Some(_) => "with accounts of which it is not known whether they may change nodes",
+        let why = if self.snapshot.unasked.is_some() {
+            "with accounts of which it is not known whether they may change nodes"
+        } else {
+            "with accounts that may not change nodes"
         };
         (!self.lookalikes.is_empty()).then(|| {
             format!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    ccm::{LEASE_NAME, LEASE_NAMESPACE},
+    ccm::{Ccm, LEASE_NAME, LEASE_NAMESPACE},
     snapshot::Account,
 };
 use crate::config::LeaseName;
@@ -23,6 +23,17 @@ pub(super) struct Permission {
     pub(super) namespace: Option<String>,
 }
 
+impl Permission {
+    /// Returns the account of the controller that needs it, if each has its own.
+    fn controller(&self) -> Option<&'static str> {
+        match (self.resource, self.verb) {
+            ("nodes" | "nodes/status", "delete" | "patch") => Some("node-controller"),
+            ("services/status", "patch") => Some("service-controller"),
+            _ => None,
+        }
+    }
+}
+
 /// What only cloud-controller-managers may do, and other components of the cluster.
 pub(super) const CHANGES_NODES: Permission = Permission {
     verb: "patch",
@@ -31,6 +42,33 @@ pub(super) const CHANGES_NODES: Permission = Permission {
     name: None,
     namespace: None,
 };
+
+/// Returns the permission to act as the account that changes nodes, if each controller has one.
+pub(super) fn acts_as_node_controller() -> Permission {
+    Permission {
+        verb: "create",
+        resource: "serviceaccounts/token",
+        name: Some("node-controller".to_owned()),
+        namespace: Some(LEASE_NAMESPACE.to_owned()),
+        ..CHANGES_NODES
+    }
+}
+
+/// Returns the permissions that Skydock needs, and the account of each: with one for each controller,
+/// its own must not have those to change nodes and Services.
+pub(super) fn needed_by(ccm: &Ccm) -> Vec<(Account, Permission)> {
+    let own = ccm.account();
+    let account = |permission: &Permission| match permission.controller() {
+        Some(name) if ccm.has_accounts() => Account {
+            namespace: LEASE_NAMESPACE.to_owned(),
+            name: name.to_owned(),
+        },
+        _ => own.clone(),
+    };
+    let all = needed(ccm.lease()).into_iter();
+    all.map(|permission| (account(&permission), permission))
+        .collect()
+}
 
 /// Returns the permissions that Skydock needs with a Lease.
 pub(super) fn needed(lease: Option<LeaseName>) -> Vec<Permission> {
@@ -129,6 +167,7 @@ fn rule(permission: &Permission) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::doctor::snapshot::{Origin, Workload};
 
     const RBAC: &str = include_str!("../../../../../deploy/base/rbac.yaml");
 
@@ -173,6 +212,45 @@ mod tests {
         // Roles of two accounts do not replace each other.
         let names = |list: &Value| list["items"][0]["metadata"]["name"].clone();
         assert_ne!(names(&list), names(&roles_of(&account("other"))));
+    }
+
+    #[test]
+    fn accounts_of_controllers_have_the_permissions_to_change_objects() {
+        for (arg, nodes, services) in [
+            ("--v=2", "own", "own"),
+            ("--use-service-account-credentials=false", "own", "own"),
+            (
+                "--use-service-account-credentials",
+                "node-controller",
+                "service-controller",
+            ),
+        ] {
+            let object = json!({
+                "metadata": {"name": "a", "namespace": "kube-system"},
+                "spec": {"template": {"spec": {
+                    "serviceAccountName": "own",
+                    "containers": [{"name": "a", "image": "x/skydock", "args": [arg]}],
+                }}},
+            });
+            let workload = Workload::read("Deployment", &object, Origin::Cluster).unwrap();
+            let needed = needed_by(&Ccm::new(&workload).unwrap());
+            let of = |verb: &str, resource: &str| {
+                let mut all = needed.iter();
+                let is_one =
+                    |(_, it): &&(Account, Permission)| it.verb == verb && it.resource == resource;
+                let (account, _) = all.find(is_one).unwrap();
+                account.name.as_str()
+            };
+            assert_eq!(of("list", "nodes"), "own", "{arg}");
+            for (verb, resource) in [
+                ("patch", "nodes"),
+                ("delete", "nodes"),
+                ("patch", "nodes/status"),
+            ] {
+                assert_eq!(of(verb, resource), nodes, "{arg}");
+            }
+            assert_eq!(of("patch", "services/status"), services, "{arg}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     ccm::{self, Ccm, LEASE_NAMESPACE},
-    permissions::{CHANGES_NODES, Permission, needed},
+    permissions::{CHANGES_NODES, Permission, acts_as_node_controller, needed_by},
     scheduling::host_ports,
     snapshot::{Account, Known, Lack, Origin, Snapshot, Unknown, Workload, decode},
 };
@@ -308,7 +308,9 @@ impl Reader {
 
         let mut trusted = Vec::new();
         for account in accounts.into_iter().take(ACCOUNTS) {
-            match self.is_allowed(review(&account, &CHANGES_NODES)).await {
+            let mut its = ccms.iter().filter(|it| it.account() == account);
+            let has_others = its.any(Ccm::has_accounts);
+            match self.may_change_nodes(&account, has_others).await {
                 Ok(true) => trusted.push(account),
                 Ok(false) => {}
                 Err(Unknown(why)) => {
@@ -322,18 +324,26 @@ impl Reader {
         (trusted, unasked)
     }
 
+    /// Returns true if an account may change nodes, itself or through that of a controller.
+    async fn may_change_nodes(&self, account: &Account, has_others: bool) -> Known<bool> {
+        let may = self.is_allowed(review(account, &CHANGES_NODES)).await?;
+        if may || !has_others {
+            return Ok(may);
+        }
+        let acts = acts_as_node_controller();
+        self.is_allowed(review(account, &acts)).await
+    }
+
     /// Asks which permissions the accounts of Skydock do not have.
     async fn lacks(&self, ccms: &[Ccm]) -> Known<Vec<Lack>> {
         let mut asked = BTreeSet::new();
         let mut lacks = Vec::new();
         for ccm in ccms.iter().filter(|ccm| ccm.is_skydock()) {
-            let account = ccm.account();
-            for permission in needed(ccm.lease()) {
+            for (account, permission) in needed_by(ccm) {
                 if !asked.insert((account.clone(), permission.clone())) {
                     continue;
                 }
                 if !self.is_allowed(review(&account, &permission)).await? {
-                    let account = account.clone();
                     lacks.push(Lack {
                         account,
                         permission,
@@ -608,6 +618,31 @@ mod tests {
         api.fail("POST", path, 403, "Forbidden");
         let (trusted, unasked) = reader.trusted(&ccms).await;
         assert!(trusted.is_empty() && unasked.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_account_may_act_as_one_that_changes_nodes() {
+        let object = json!({"metadata": {"name": "ccm", "namespace": "mine"}, "spec": {"template": {"spec": {"containers": [
+            {"name": "ccm", "image": "x/skydock", "args": ["--use-service-account-credentials"]}]}}}});
+        let workload = Workload::read("Deployment", &object, Origin::Cluster).unwrap();
+        let ccms = [Ccm::new(&workload).unwrap()];
+        for may_act in [true, false] {
+            let api = FakeApi::default();
+            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            for allowed in [false, may_act] {
+                api.answer("POST", path, 201, json!({"status": {"allowed": allowed}}));
+            }
+            let reader = Reader {
+                client: api.client(),
+                until: Instant::now() + READ,
+            };
+            let (trusted, _) = reader.trusted(&ccms).await;
+            assert_eq!(ccms[0].is_trusted(&trusted), may_act);
+            let requests = api.requests();
+            let asked = &requests[1].body["spec"]["resourceAttributes"];
+            assert_eq!(asked["subresource"], "token");
+            assert_eq!(asked["name"], "node-controller");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -156,7 +156,7 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
         .iter()
         .filter(|it| it.pods.iter().any(is_ready))
         .chain(&facts.planned)
-        .filter(|it| it.workload.replicas != Some(0))
+        .filter(|it| it.workload.replicas != Some(0) && !it.is_dry_run())
         .collect();
 
     // One that needs no Lease does not wait for another, which may be of another cloud.
@@ -195,7 +195,8 @@ pub(super) fn several(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     }
 
     // Somebody else leads under another name.
-    let planned = facts.planned.iter().filter_map(Ccm::lease);
+    let planned = facts.planned.iter().filter(|it| !it.is_dry_run());
+    let planned = planned.filter_map(Ccm::lease);
     let mut names_of_led: Vec<_> = led.iter().map(super::Leads::title).collect();
     names_of_led.extend(planned.map(|it| format!("Lease {}/{}", it.namespace, it.name)));
     names_of_led.sort();

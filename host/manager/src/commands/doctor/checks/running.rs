@@ -13,7 +13,7 @@ use super::{Facts, Leads, has_ended, is_holder, is_new, is_ready, name_of, pod_n
 use crate::commands::doctor::{
     ccm::Ccm,
     finding::{Finding, names, quote, target},
-    permissions::{Permission, needed, roles},
+    permissions::{Permission, needed_by, roles},
     scheduling::selects,
     snapshot::{Account, CONTROLLERS, Known, Origin, Unknown, Workload},
 };
@@ -364,10 +364,10 @@ pub(super) fn permissions(facts: &Facts<'_>) -> Known<Vec<Finding>> {
     }
 
     let finding = |(account, lacked): (&Account, Vec<&Permission>)| {
-        let of_account = facts
-            .ccms()
-            .filter(|ccm| ccm.is_skydock() && ccm.account() == *account);
-        let all: BTreeSet<_> = of_account.flat_map(|ccm| needed(ccm.lease())).collect();
+        let skydocks = facts.ccms().filter(|ccm| ccm.is_skydock());
+        let needed = skydocks.flat_map(needed_by);
+        let of_account = needed.filter(|(needs, _)| needs == account);
+        let all: BTreeSet<_> = of_account.map(|(_, permission)| permission).collect();
         // A manifest gives Skydock another account.
         if all.is_empty() {
             return None;
@@ -467,7 +467,7 @@ pub(in crate::commands::doctor) fn unexplained(facts: &Facts<'_>) -> Option<Find
 fn not_led(facts: &Facts<'_>, old: &[&Node]) -> Option<Finding> {
     let (ccm, pod, lease) = facts.live.iter().find_map(|ccm| {
         let pod = ccm.pods.iter().find(|pod| is_ready(pod))?;
-        let lease = ccm.lease()?;
+        let lease = ccm.lease().filter(|_| !ccm.is_dry_run())?;
         let is_unknown = facts.snapshot.unread.contains(&lease.namespace);
         (!is_unknown && !facts.is_led(ccm)).then_some((ccm, pod, lease))
     })?;

@@ -466,6 +466,19 @@ fn causes_are_found_and_ordinary_clusters_are_not_blamed() {
             "",
         ),
         (
+            "a dry run next to one that leads",
+            format!(
+                "{OLD}{}{}{}{}{}",
+                deployment(tolerant, "args: []"),
+                pod("old", RUNS),
+                lease("cloud-controller-manager", "metal-ccm-5d-x_1", LEADS),
+                skydock.replace("args: []", "args: [--dry-run]"),
+                skydock_pod(RUNS)
+            ),
+            &[],
+            "",
+        ),
+        (
             "nodes of several clouds",
             format!("{OLD}{}", OLD.replace("old", "k3s").replace("metal", "k3s")),
             &["D10?"],
