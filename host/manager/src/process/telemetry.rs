@@ -31,6 +31,10 @@ const LOGGED_ELSEWHERE: [(&str, LevelFilter); 3] = [
     ("kube_runtime::watcher", LevelFilter::ERROR),
 ];
 
+/// Libraries that warn of what the other end of a connection sends, once for each message. Whoever
+/// can connect could fill the log.
+const OF_PEERS: [&str; 2] = ["h2", "rustls"];
+
 /// Prefixes of the log targets of Skydock's crates and its plugins.
 const OURS: &[&str] = &["skydock", "plugin", "egress"];
 
@@ -64,15 +68,16 @@ impl LogOptions {
         };
 
         // Libraries log only warnings and errors, unless everything is requested.
-        let others = if self.verbosity >= 8 {
-            LevelFilter::DEBUG
+        let (others, of_peers) = if self.verbosity >= 8 {
+            (LevelFilter::DEBUG, LevelFilter::DEBUG)
         } else {
-            LevelFilter::WARN
+            (LevelFilter::WARN, LevelFilter::ERROR)
         };
 
         Targets::new()
             .with_default(others)
             .with_targets(LOGGED_ELSEWHERE)
+            .with_targets(OF_PEERS.map(|target| (target, of_peers)))
             .with_targets(OURS.iter().map(|&target| (target, ours)))
     }
 }
@@ -255,6 +260,27 @@ mod tests {
                 is_logged,
                 "--v={verbosity}"
             );
+        }
+    }
+
+    #[test]
+    fn whoever_connects_cannot_fill_the_log() {
+        for (verbosity, expected) in [(0, 1), (2, 1), (6, 1), (8, 3)] {
+            let buffer = Buffer::default();
+            let writer = buffer.clone();
+            let options = LogOptions {
+                quiet: false,
+                json: false,
+                verbosity,
+            };
+            let subscriber = text(options.filter(), false, move || writer.clone());
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::warn!(target: "h2::proto::ping_pong", "an answer without a question");
+                tracing::warn!(target: "rustls::msgs::handshake", "a name that is not valid");
+                tracing::warn!(target: "another_library", "a warning");
+            });
+            let log = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(log.lines().count(), expected, "--v={verbosity}: {log}");
         }
     }
 

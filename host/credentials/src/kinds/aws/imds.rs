@@ -91,9 +91,14 @@ pub async fn instance_region(
         .map_err(|failure| failure.named(&config.name))
 }
 
+/// Returns true for what is formed like `eu-west-1`, with at most 63 characters, as a label of a
+/// host name.
 fn is_region(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.len() <= 63 && text.bytes().all(is_part)
+    text.len() <= 63
+        && text.bytes().all(is_part)
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.ends_with(|last: char| last.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -105,6 +110,12 @@ mod tests {
         for (text, expected) in [
             ("eu-west-1", true),
             ("us-gov-east-1", true),
+            ("ap-southeast-10", true),
+            ("", false),
+            ("-", false),
+            ("1", false),
+            ("-west-1", false),
+            ("localhost", false),
             ("EU-WEST-1", false),
             ("eu-west-1.example", false),
             ("<html>", false),
