@@ -72,7 +72,7 @@ pub fn write(name: &str, image: &[Image], to: &Path) -> Result<String> {
     write_unless(env::var_os(variable).as_deref(), name, image, to)
 }
 
-/// Like [`write`], with the image in this file, if there is one.
+/// Like [`write()`], with the image in this file, if there is one.
 ///
 /// # Errors
 /// If a file cannot be read or written.
