@@ -48,6 +48,7 @@ async fn claims_live_without_sidecars_on_simcloud() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes five minutes"]
 async fn claims_live_without_sidecars_on_ebs() {
     let (cloud, dir) = (Aws::start().await.unwrap(), tempfile::tempdir().unwrap());
     let (plane, _controller) = plane(dir.path()).await;
